@@ -1,0 +1,111 @@
+"""Trusted: programs, i.e. stages over symbolic shapes with no schedule, and the facts declared about their inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from neptune_verified.ir.expr import Axis, Expr, Read, Reduce, Size, subterms
+
+
+@dataclass(frozen=True, slots=True)
+class Loc:
+    """Where the user wrote a stage: file, line, and the text of a reader's choice (empty when unknown)."""
+
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else "unknown line"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input: name, symbolic shape, dtype."""
+
+    name: str
+    shape: tuple[Expr, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """``name[axes] = body``; a reduction stage when the body is a Reduce, otherwise a map stage."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    body: Expr
+    loc: Loc = Loc()
+
+    @property
+    def dtype(self) -> str:
+        return self.body.dtype
+
+    @property
+    def is_reduction(self) -> bool:
+        return isinstance(self.body, Reduce)
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A declared fact. ``kind``: bounded (|x| <= value), at_least, positive, nonnegative, nonzero,
+    finite_or_minus_infinity, multiple_of, or holds (``expr`` is a predicate over sizes). ``subject`` names a tensor or a
+    size. ``origin``: "declared" by the user or "default"."""
+
+    kind: str
+    subject: str
+    value: float | int | None = None
+    expr: Expr | None = None
+    origin: str = "declared"
+
+    def __str__(self) -> str:
+        texts = {
+            "bounded": f"|{self.subject}| <= {self.value:g}" if self.value is not None else "",
+            "at_least": f"{self.subject} >= {self.value}",
+            "positive": f"{self.subject} > 0",
+            "nonnegative": f"{self.subject} >= 0",
+            "nonzero": f"{self.subject} != 0",
+            "finite_or_minus_infinity": f"{self.subject} is finite or -inf",
+            "multiple_of": f"{self.subject} % {self.value} == 0",
+        }
+        return texts.get(self.kind, f"{self.kind} {self.subject}")
+
+
+ASSUMPTION_KINDS = (
+    "bounded",
+    "at_least",
+    "positive",
+    "nonnegative",
+    "nonzero",
+    "finite_or_minus_infinity",
+    "multiple_of",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is computed. ``stages`` are in topological order; ``outputs`` name stages; ``notes`` list what the front end
+    replaced (identities of max and min, minimum literals that are masks)."""
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    sizes: tuple[Size, ...]
+    stages: tuple[Stage, ...]
+    outputs: tuple[str, ...]
+    assumptions: tuple[Assumption, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    def stage(self, name: str) -> Stage:
+        return next(s for s in self.stages if s.name == name)
+
+    def tensor(self, name: str) -> Tensor:
+        return next(t for t in self.inputs if t.name == name)
+
+    def output_stages(self) -> tuple[Stage, ...]:
+        return tuple(self.stage(n) for n in self.outputs)
+
+    def shape_sizes(self) -> frozenset[str]:
+        """Sizes that some input's shape gives directly; the others are scalar arguments of the kernel."""
+        return frozenset(d.name for t in self.inputs for d in t.shape if isinstance(d, Size))
+
+    def reads_of(self, stage: Stage) -> frozenset[str]:
+        return frozenset(x.tensor for x in subterms(stage.body) if isinstance(x, Read))
