@@ -1,0 +1,33 @@
+"""Fixtures that need something from outside the repository. Without it their tests are skipped and say what to run;
+with STRICT=1 in the environment they fail instead."""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+import pytest
+
+from tests.assets.bert import REACTIONS, Activation, AssetMissing, Bert, activations, load
+
+
+def absent(reason: str) -> NoReturn:
+    """Skip the test that asked for something absent, or fail it where nothing may be absent."""
+    if os.environ.get("STRICT") == "1":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def rxnfp() -> Bert:
+    """The pretrained BERT of chemical reactions."""
+    try:
+        return load()
+    except AssetMissing as missing:
+        absent(str(missing))
+
+
+@pytest.fixture(scope="session")
+def rxnfp_activations(rxnfp: Bert) -> list[Activation]:
+    """The attention inputs of each of its layers on each of the reactions, in that order."""
+    return activations(list(REACTIONS.values()))
