@@ -1,0 +1,210 @@
+"""Not trusted: proposes repair functions; a wrong one is refused by O1 to O6.
+
+Strategies, in order (DESIGN of the method: Neptune, section 4.2; the sample-point forms differ from the paper):
+
+* *ratio* (sum): ``h = t * g(r', c0) / g(r, c0)`` at one sample point c0; no inverse, no condition on signs
+* *affine* (max, min): the line through two sample points; *shift* (logaddexp); *power* (prod)
+* *inverse*, the paper's: ``h = g(r', g_c^-1(r, t))``, by peeling invertible operations off the term
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import sympy as sp
+
+from neptune_verified.fusion.sympify import CannotDerive, cases, from_sympy, normal, samples, to_sympy
+from neptune_verified.ir.expr import Const, Expr, Op, Var, const, contains, op, substitute, subterms, var
+from neptune_verified.ir.kinds import NONNEGATIVE, Kinds
+from neptune_verified.ir.loops import T
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Reduce(``reducer``, ``term``) with producers ``old`` -> ``new`` (symbols of the term), of the given kinds."""
+
+    reducer: str
+    term: Expr
+    old: tuple[Var, ...]
+    new: tuple[Var, ...]
+    kinds: tuple[Kinds, ...]
+    dtype: str
+
+
+Strategy = Callable[[Problem], Iterator[Expr]]
+
+
+def candidates(problem: Problem) -> Iterator[tuple[str, Expr]]:
+    """(strategy, h) in order of preference; h over Var(t), old and new symbols. The last reason that nothing was
+    proposed is raised as CannotDerive if no strategy proposed anything."""
+    proposed, reason = False, "no strategy applies"
+    seen: set[Expr] = set()
+    for name, strategy in STRATEGIES.get(problem.reducer, ()):
+        try:
+            for h in strategy(problem):
+                if h not in seen:
+                    seen.add(h)
+                    proposed = True
+                    yield name, h
+        except CannotDerive as e:
+            reason = str(e)
+    if not proposed:
+        raise CannotDerive(reason)
+
+
+class _Sampled:
+    """The term in SymPy, its select-free variants that depend on a producer, and their elements."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.symbols: dict[Expr, sp.Symbol] = {}
+        for v, w, kinds in zip(problem.old, problem.new, problem.kinds, strict=True):
+            facts = {"positive": True} if kinds <= NONNEGATIVE else {"real": True}
+            self.symbols[v] = sp.Symbol(v.name, **facts)
+            self.symbols[w] = sp.Symbol(w.name, **facts)
+        self.variants = [x for x in cases(problem.term) if contains(x, problem.old)]
+        for x in subterms(problem.term):
+            if isinstance(x, Var) and x.dtype != "bool" and x not in self.symbols:
+                self.symbols[x] = sp.Symbol(x.name, real=True)
+        self.renaming = {self.symbols[v]: self.symbols[w] for v, w in zip(problem.old, problem.new, strict=True)}
+        self.producers = set(self.renaming) | set(self.renaming.values())
+
+    def terms(self) -> Iterator[tuple[sp.Expr, sp.Expr, list[sp.Symbol]]]:
+        """(g(r, c), g(r', c), elements) of each variant."""
+        for x in self.variants:
+            g = to_sympy(x, self.symbols)
+            yield g, g.subs(self.renaming, simultaneous=True), sorted(g.free_symbols - self.producers, key=str)
+
+    def back(self, e: sp.Expr) -> Expr:
+        names = {s: v for v, s in self.symbols.items() if isinstance(v, Var)}
+        return from_sympy(e, names, self.problem.dtype)
+
+    @property
+    def t(self) -> Var:
+        return var(T, self.problem.dtype)
+
+
+def _finite(e: sp.Expr) -> bool:
+    return not e.has(sp.nan, sp.zoo, sp.oo, -sp.oo)
+
+
+def ratio(problem: Problem) -> Iterator[Expr]:
+    s = _Sampled(problem)
+    for g, g_new, elements in s.terms():
+        for point in samples(elements):
+            below = g.subs(point)
+            if below == 0 or not _finite(below):
+                continue
+            k = normal(g_new.subs(point) / below)
+            if _finite(k) and k.free_symbols <= s.producers:
+                yield op("mul", s.t, s.back(k))
+                break
+
+
+def affine(problem: Problem) -> Iterator[Expr]:
+    s = _Sampled(problem)
+    for g, g_new, elements in s.terms():
+        points = samples(elements)
+        pairs = ((p, q) for i, p in enumerate(points[:8]) for q in points[i + 1 : 8])
+        for p, q in pairs:
+            run = g.subs(q) - g.subs(p)
+            if not _finite(run) or normal(run) == 0:
+                continue
+            slope = normal((g_new.subs(q) - g_new.subs(p)) / run)
+            offset = normal(g_new.subs(p) - slope * g.subs(p))
+            if _finite(slope) and _finite(offset) and (slope.free_symbols | offset.free_symbols) <= s.producers:
+                yield _line(s, slope, offset)
+                break
+        if not elements:
+            raise CannotDerive("the term does not depend on an element")
+
+
+def _line(s: _Sampled, slope: sp.Expr, offset: sp.Expr) -> Expr:
+    h: Expr = s.t if slope == 1 else op("mul", s.t, s.back(slope))
+    return h if offset == 0 else op("add", h, s.back(offset))
+
+
+def shift(problem: Problem) -> Iterator[Expr]:
+    s = _Sampled(problem)
+    for g, g_new, elements in s.terms():
+        for point in samples(elements):
+            d = normal(g_new.subs(point) - g.subs(point))
+            if _finite(d) and d.free_symbols <= s.producers:
+                yield op("add", s.t, s.back(d))
+                break
+
+
+def power(problem: Problem) -> Iterator[Expr]:
+    s = _Sampled(problem)
+    for g, g_new, elements in s.terms():
+        for point in samples(elements):
+            below = sp.expand_log(sp.log(g.subs(point)), force=True)
+            if below == 0 or not _finite(below):
+                continue
+            k = normal(sp.expand_log(sp.log(g_new.subs(point)), force=True) / below)
+            if _finite(k) and k.free_symbols <= s.producers:
+                yield op("pow", s.t, s.back(k))
+                break
+
+
+def inverse(problem: Problem) -> Iterator[Expr]:
+    """Peel operations off the only occurrence of the only element; the paper's h, refused by O2 for most g."""
+    for x in cases(problem.term):
+        elements = [v for v in subterms(x) if isinstance(v, Var) and v not in problem.old and v.dtype != "bool"]
+        if len(elements) != 1 or not contains(x, problem.old):
+            continue
+        solved = _peel(x, elements[0], var(T, problem.dtype))
+        if solved is not None:
+            at_new = substitute(x, dict(zip(problem.old, problem.new, strict=True)))
+            yield substitute(at_new, {elements[0]: solved})
+
+
+def _peel(x: Expr, element: Var, value: Expr) -> Expr | None:
+    """Solve ``x == value`` for ``element``."""
+    while x is not element:
+        if not isinstance(x, Op):
+            return None
+        inside = [contains(a, [element]) for a in x.args]
+        if sum(inside) != 1:
+            return None
+        k = inside.index(True)
+        other = x.args[1 - k] if len(x.args) == 2 else None
+        solved = _undo(x, k, other, value)
+        if solved is None:
+            return None
+        x, value = x.args[k], solved
+    return value
+
+
+def _undo(x: Op, k: int, other: Expr | None, value: Expr) -> Expr | None:
+    if other is None:
+        inverse_of = {"exp": "log", "log": "exp", "neg": "neg"}
+        if x.name == "cast":
+            return op("cast", value, dtype=x.args[0].dtype)
+        return op(inverse_of[x.name], value) if x.name in inverse_of else None
+    match x.name:
+        case "add":
+            return op("sub", value, other)
+        case "sub":
+            return op("add", value, other) if k == 0 else op("sub", other, value)
+        case "mul":
+            return op("div", value, other)
+        case "div":
+            return op("mul", value, other) if k == 0 else op("div", other, value)
+        case "pow" if k == 0 and isinstance(other, Const) and other.value == 2:
+            return op("sqrt", value)
+        case _:
+            return None
+
+
+#: reducer -> strategies in order of preference. A new strategy is one more entry.
+STRATEGIES: dict[str, tuple[tuple[str, Strategy], ...]] = {
+    "sum": (("ratio", ratio), ("inverse", inverse)),
+    "max": (("affine", affine), ("inverse", inverse)),
+    "min": (("affine", affine), ("inverse", inverse)),
+    "prod": (("power", power), ("inverse", inverse)),
+    "logaddexp": (("shift", shift), ("inverse", inverse)),
+}
+
+__all__ = ["STRATEGIES", "CannotDerive", "Problem", "candidates", "const"]

@@ -1,0 +1,100 @@
+"""Not trusted: which outputs share a kernel, and which axes they share. A wrong choice fails the structure check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+from neptune_verified.ir.expr import Axis, Const, Expr, Reduce, axis, substitute, subterms
+from neptune_verified.ir.loops import Output
+
+#: An axis that is held whole in a tile has at most this many elements; longer ones are cut over the grid.
+WHOLE_LIMIT = 256
+
+Domain = tuple[Expr, ...]
+
+
+def domain_of(r: Reduce) -> Domain:
+    return tuple(a.extent for a in r.axes)
+
+
+def top_reductions(expr: Expr, axes: tuple[Axis, ...]) -> list[Reduce]:
+    """Reductions that depend on output axes alone, inner ones first: those that a kernel can carry."""
+    allowed = set(axes)
+    return [x for x in subterms(expr) if isinstance(x, Reduce) and x.free <= allowed]
+
+
+@dataclass
+class Group:
+    """Outputs of one kernel, over common axes."""
+
+    outputs: list[Output]
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return tuple(dict.fromkeys(a for out in self.outputs for a in out.axes))
+
+    def tops(self) -> list[Reduce]:
+        seen: dict[Reduce, None] = {}
+        for out in self.outputs:
+            for r in top_reductions(out.expr, out.axes):
+                seen[r] = None
+        return list(seen)
+
+
+def group_outputs(outputs: dict[str, tuple[tuple[Axis, ...], Expr]]) -> list[Group]:
+    """Greedy: an output joins the first kernel with which it shares a reduction."""
+    groups: list[Group] = []
+    for name, (axes, expr) in outputs.items():
+        fresh = Output(name, *_rename(axes, expr, tuple(f"{name}_{a.name}" for a in axes)))
+        for group in groups:
+            merged = _join(group, fresh)
+            if merged is not None:
+                group.outputs.append(merged)
+                break
+        else:
+            groups.append(Group([Output(name, *_rename(axes, expr, _axis_names(axes)))]))
+    return groups
+
+
+def _axis_names(axes: tuple[Axis, ...]) -> tuple[str, ...]:
+    return tuple(a.name for a in axes)
+
+
+def _rename(axes: tuple[Axis, ...], expr: Expr, names: tuple[str, ...]) -> tuple[tuple[Axis, ...], Expr]:
+    new = tuple(axis(n, a.extent) for n, a in zip(names, axes, strict=True))
+    return new, substitute(expr, dict(zip(axes, new, strict=True)))
+
+
+def _join(group: Group, out: Output) -> Output | None:
+    """``out`` over the group's axes, by the order-preserving matching that shares most reductions; None if none."""
+    have = set(group.tops())
+    best: tuple[int, Output] | None = None
+    for k in range(len(out.axes), -1, -1):
+        for chosen in combinations(range(len(out.axes)), k):
+            for targets in combinations(group.axes, k):
+                if any(out.axes[i].extent is not t.extent for i, t in zip(chosen, targets, strict=True)):
+                    continue
+                mapping: dict[Expr, Expr] = {out.axes[i]: t for i, t in zip(chosen, targets, strict=True)}
+                axes = tuple(mapping.get(a, a) for a in out.axes)
+                candidate = Output(out.name, axes, substitute(out.expr, mapping))  # type: ignore[arg-type]
+                shared = len(have & set(top_reductions(candidate.expr, candidate.axes)))
+                if shared and (best is None or shared > best[0]):
+                    best = (shared, candidate)
+    return best[1] if best else None
+
+
+def stream_axes(group: Group, out: Output) -> tuple[Axis, ...]:
+    """Axes of ``out`` over which the kernel streams: those of a carried domain on which no reduction depends."""
+    tops = group.tops()
+    free = [a for a in out.axes if not any(a in r.free for r in tops)]
+    for r in top_reductions(out.expr, out.axes):
+        domain = domain_of(r)
+        for chosen in reversed(list(combinations(free, len(domain)))):
+            if tuple(a.extent for a in chosen) == domain:
+                return chosen
+    return ()
+
+
+def fits_whole(a: Axis) -> bool:
+    return isinstance(a.extent, Const) and 0 < int(a.extent.value) <= WHOLE_LIMIT

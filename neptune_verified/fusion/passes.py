@@ -1,0 +1,162 @@
+"""Not trusted: the fewest passes over each stream domain, with a repair for every producer in the same pass.
+
+A reduction goes into the pass of its latest producer over the same domain if a repair is found and proved, otherwise
+into the next one. Reductions are taken inner ones first, so that each gets the earliest pass that it can have; starting
+a producer later can only turn a finished value into a running one, hence the result is the fewest passes that scalar
+repairs allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import product
+
+from neptune_verified.fusion.derive import CannotDerive, Problem, candidates
+from neptune_verified.fusion.outputs import Domain, domain_of
+from neptune_verified.ir.expr import Axis, Expr, Reduce, axis, contains, subterms, var
+from neptune_verified.ir.kinds import NINF, PINF, ZERO
+from neptune_verified.ir.loops import Carried, Guard, Nest, Pass, Refusal, Repair
+from neptune_verified.ir.printing import Printer
+from neptune_verified.ir.program import Program
+from neptune_verified.proofs.abstract import UnsupportedTerm
+from neptune_verified.proofs.falsify import falsify
+from neptune_verified.proofs.kernel import Proved, Prover
+from neptune_verified.proofs.obligations import Edge, Obligation, edge_obligations
+
+Slot = tuple[Domain, int]
+
+
+@dataclass
+class Schedule:
+    """Passes under construction: (domain, time) -> what is carried there, in order."""
+
+    program: Program
+    nest: Nest
+    prover: Prover
+    fuse: bool = True
+    slots: dict[Slot, list[Carried]] = field(default_factory=dict)
+    time: dict[Reduce, int] = field(default_factory=dict)
+    streams: dict[Domain, tuple[Axis, ...]] = field(default_factory=dict)
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def stream(self, domain: Domain) -> tuple[Axis, ...]:
+        if domain not in self.streams:
+            n = len(self.streams)
+            self.streams[domain] = tuple(axis(f"x{n}_{k}" if len(domain) > 1 else f"x{n}", e) for k, e in enumerate(domain))
+        return self.streams[domain]
+
+    def place(self, r: Reduce, name: str) -> None:
+        """Give reduction ``r`` its pass."""
+        spatial = self.nest.grid + self.nest.inner
+        carried = Carried(name, r, tuple(a for a in spatial if a in r.free))
+        inside = [x for x in subterms(r.body) if isinstance(x, Reduce) and x in self.time]
+        same = [x for x in inside if domain_of(x) == domain_of(r)]
+        time = max([self.time[x] + 1 for x in inside if x not in same] + [self.time[x] for x in same], default=0)
+        while True:
+            running = [c for c in self.slots.get((domain_of(r), time), []) if c.value in same and self._reads(r, c)]
+            if not running:
+                break
+            repaired = self._repair(carried, running, time)
+            if repaired is not None:
+                carried = repaired
+                break
+            time += 1
+        self.time[r] = time
+        self.slots.setdefault((domain_of(r), time), []).append(carried)
+
+    @staticmethod
+    def _reads(r: Reduce, c: Carried) -> bool:
+        return contains(r.body, [c.value])
+
+    def passes(self) -> tuple[Pass, ...]:
+        ordered = sorted(self.slots, key=lambda s: (s[1], list(self.streams).index(s[0]) if s[0] in self.streams else 0))
+        return tuple(Pass(self.stream(d), tuple(self.slots[d, t])) for d, t in ordered)
+
+    # -- repairs -------------------------------------------------------------------------------------------
+
+    def _repair(self, consumer: Carried, running: list[Carried], time: int) -> Carried | None:
+        names = tuple(c.name for c in running)
+        refusal = Refusal(consumer.name, names, "fusion is switched off")
+        if self.fuse:
+            try:
+                result = self._search(consumer, running, time)
+                if isinstance(result, Carried):
+                    return result
+                refusal = result
+            except (CannotDerive, UnsupportedTerm) as e:
+                refusal = Refusal(consumer.name, names, str(e))
+        self.refusals.append(refusal)
+        return None
+
+    def _search(self, consumer: Carried, running: list[Carried], time: int) -> Carried | Refusal:
+        names = tuple(c.name for c in running)
+        placed = self.slots[domain_of(consumer.value), time]
+        trial = replace(consumer, repair=Repair(names, var("t", consumer.value.dtype)))
+        edge = self._edge(trial, placed)
+        dtype = consumer.value.dtype
+        old = tuple(edge.symbols[n][0] for n in names)
+        new = tuple(edge.symbols[n][1] for n in names)
+        problem = Problem(consumer.value.reducer, edge.g, old, new, tuple(edge.state[n] for n in names), dtype)
+        failure: Proved | None = None
+        for strategy, h in candidates(problem):
+            for repair in self._guards(edge, names, h, strategy):
+                carried = replace(consumer, repair=repair)
+                obligations = self._obligations(carried, placed)
+                failed = self._quick(obligations) or self.prover.first_failure(obligations)
+                if failed is None:
+                    return carried
+                failure = self._worse(failure, failed)
+        assert failure is not None
+        return self._refusal(consumer, names, edge, failure)
+
+    def _pass(self, carried: Carried, placed: list[Carried]) -> Pass:
+        return Pass(self.stream(domain_of(carried.value)), (*placed, carried))
+
+    def _edge(self, carried: Carried, placed: list[Carried]) -> Edge:
+        return Edge(self.program, self.nest, self._pass(carried, placed), carried)
+
+    def _obligations(self, carried: Carried, placed: list[Carried]) -> tuple[Obligation, ...]:
+        return edge_obligations(self.program, self.nest, self._pass(carried, placed), carried)
+
+    def _quick(self, obligations: tuple[Obligation, ...]) -> Proved | None:
+        """A cheap look for a counterexample before any prover runs; the provers still decide."""
+        for o in obligations:
+            if o.kind != "O5" and falsify(o.statement) is not None:
+                return self.prover.prove(o)
+        return None
+
+    @staticmethod
+    def _guards(edge: Edge, names: tuple[str, ...], h: Expr, strategy: str) -> Iterator[Repair]:
+        """Guards from none to all: points at which a producer is replaced, then what else is protected."""
+        options = []
+        for c in edge.producers:
+            kinds = edge.state[c.name]
+            infinite = tuple(k for k in (NINF, PINF) if k in kinds)
+            zero = (ZERO,) if ZERO in kinds else ()
+            choices = dict.fromkeys([(), infinite, zero, infinite + zero])
+            options.append([Guard(c.name, points, Fraction(1 if ZERO in points else 0)) for points in choices])
+        combos = sorted(product(*options), key=lambda gs: sum(len(g.points) for g in gs))
+        # A factor that underflows to 0 must not meet an infinite neutral element (0 * inf is NaN in floating point).
+        always = edge.consumer.value.reducer in ("max", "min", "logaddexp") and strategy != "shift"
+        for guard_old, keep in product((False, True), (True,) if always else (False, True)):
+            for gs in combos:
+                yield Repair(names, h, tuple(g for g in gs if g.points), guard_old, keep or guard_old, strategy)
+
+    @staticmethod
+    def _worse(a: Proved | None, b: Proved) -> Proved:
+        """Of two failures, the one that tells more: an algebraic fact before a missing guard."""
+        rank = {"O1": 0, "O2": 1, "O3": 2, "O4": 3, "O5": 4, "O6": 5}
+        return b if a is None or rank[b.obligation.kind] < rank[a.obligation.kind] else a
+
+    @staticmethod
+    def _refusal(consumer: Carried, names: tuple[str, ...], edge: Edge, failure: Proved) -> Refusal:
+        show = Printer()
+        o = failure.obligation
+        reason = f"no repair of {consumer.name} over {', '.join(names)} is proved: the best candidate, h = "
+        reason += f"{show(edge.consumer.repair.h) if edge.consumer.repair else ''}"
+        return Refusal(consumer.name, names, reason, o.id, str(failure.result.counterexample or ""))
+
+
+NameOf = Callable[[Expr], str]

@@ -1,0 +1,327 @@
+"""Trusted: the fused loop program, what it means, and how it runs.
+
+A ``Nest`` becomes one kernel. It runs its passes one after the other; a pass is one sequential traversal of its stream
+axes, tile by tile::
+
+    for grid axes (parallel):
+        for each pass:
+            X = neutral element                                  for each carried X
+            for each tile of the stream axes:
+                X_new = combine(H(X, r, r_new), reduce over the tile of G(r_new, element))
+                store the map outputs of this pass
+        store the other outputs
+
+``G`` is the reduced term in which every reduction that is carried is read from its variable: that of an earlier pass in
+its final value, that of the same pass in its value *after* this tile (``NAME_new``), guarded. ``H`` is the repair. The
+local reduction of a tile before it is combined is privatization. Nothing of ``G`` is stored: it is computed here from
+the definition (``value``), so a loop program cannot disagree with it; what the compiler was free to choose are the
+passes, the repairs, the guards and the hoists, and each of those has its obligations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from neptune_verified.ir.expr import (
+    INF,
+    REDUCERS,
+    Axis,
+    Expr,
+    Reduce,
+    Var,
+    const,
+    op,
+    substitute,
+    transform,
+    var,
+)
+from neptune_verified.ir.interpret import Array, Evaluator, Frame, canonical, reduce_array, size_env
+from neptune_verified.ir.program import Program
+
+T = "t"  # the accumulator's symbol in a repair function
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """``producer`` is replaced by ``value`` wherever it is one of ``points`` ("-inf", "zero", "+inf")."""
+
+    producer: str
+    points: tuple[str, ...]
+    value: Fraction
+
+    def apply(self, r: Expr) -> Expr:
+        numbers = {"-inf": -INF, "zero": 0, "+inf": INF}
+        condition: Expr | None = None
+        for point in self.points:
+            test = op("eq", r, const(numbers[point], r.dtype))
+            condition = test if condition is None else op("or", condition, test)
+        return r if condition is None else op("select", condition, const(self.value, r.dtype), r)
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """``h`` over the symbols t, P (a producer's old value) and P_new (without axes), for each P of ``producers``.
+
+    ``guard_old`` guards the old values too; ``keep_neutral`` gives the neutral element back while nothing was seen."""
+
+    producers: tuple[str, ...]
+    h: Expr
+    guards: tuple[Guard, ...] = ()
+    guard_old: bool = False
+    keep_neutral: bool = False
+    strategy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """An accumulator: finally equal to ``value``, a closed reduction over the nest's grid and inner axes."""
+
+    name: str
+    value: Reduce
+    axes: tuple[Axis, ...]
+    repair: Repair | None = None
+
+    @property
+    def var(self) -> Var:
+        return var(self.name, self.value.dtype, self.axes)
+
+    @property
+    def new(self) -> Var:
+        return var(f"{self.name}_new", self.value.dtype, self.axes)
+
+    @property
+    def neutral(self) -> Expr:
+        return REDUCERS[self.value.reducer].neutral(self.value.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """``name[axes] = expr``, closed, after hoisting."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One traversal of the ``stream`` axes: accumulators in order, and outputs that have the stream axes themselves."""
+
+    stream: tuple[Axis, ...]
+    carried: tuple[Carried, ...]
+    stores: tuple[Output, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hoist:
+    """``old`` is replaced by ``template`` with X0, X1, ... read as ``inner``: loop-invariant factors leave a reduction."""
+
+    name: str
+    old: Reduce
+    template: Expr
+    inner: tuple[Reduce, ...]
+
+    def slots(self) -> tuple[Var, ...]:
+        return tuple(var(f"X{k}", r.dtype) for k, r in enumerate(self.inner))
+
+    @property
+    def new(self) -> Expr:
+        return substitute(self.template, dict(zip(self.slots(), self.inner, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An edge that was not fused: the consumer starts a new pass."""
+
+    consumer: str
+    producers: tuple[str, ...]
+    reason: str
+    obligation: str = ""
+    counterexample: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """One kernel. ``hoists`` are in the order in which they were applied to the outputs' closed expressions."""
+
+    name: str
+    grid: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    passes: tuple[Pass, ...]
+    outputs: tuple[Output, ...]
+    hoists: tuple[Hoist, ...] = ()
+
+    def carried(self) -> tuple[Carried, ...]:
+        return tuple(c for p in self.passes for c in p.carried)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopProgram:
+    program: Program
+    nests: tuple[Nest, ...]
+    refusals: tuple[Refusal, ...] = ()
+    fused: bool = True
+
+    @property
+    def passes(self) -> int:
+        """Sequential traversals of a fused axis, over all kernels: the greatest number over the stream domains."""
+        counts: dict[tuple[Expr, ...], int] = {}
+        for nest in self.nests:
+            for p in nest.passes:
+                domain = tuple(a.extent for a in p.stream)
+                counts[domain] = counts.get(domain, 0) + 1
+        return max(counts.values(), default=0)
+
+
+# ---------------------------------------------------------------------------------------- derived expressions
+
+
+def read_carried(e: Expr, values: Mapping[Expr, Expr]) -> Expr:
+    """``e`` with every outermost carried reduction read from its variable."""
+    return transform(e, lambda x: values.get(x)) if values else e
+
+
+def finals(nest: Nest, before: Pass | None = None) -> dict[Expr, Expr]:
+    """Carried reductions -> variables with final values, of the passes before ``before`` (all when None)."""
+    result: dict[Expr, Expr] = {}
+    for p in nest.passes:
+        if p is before:
+            break
+        result |= {c.value: c.var for c in p.carried}
+    return result
+
+
+def term(nest: Nest, p: Pass, c: Carried) -> Expr:
+    """G: the reduced term at an element of the stream, over new (guarded) values of this pass's producers."""
+    body = substitute(c.value.body, dict(zip(c.value.axes, p.stream, strict=True)))
+    return read_carried(body, finals(nest, p) | guarded_news(p, c))
+
+
+def guarded_news(p: Pass, c: Carried) -> dict[Expr, Expr]:
+    repair = c.repair or Repair((), c.var)
+    guards = {g.producer: g for g in repair.guards}
+    result: dict[Expr, Expr] = {}
+    for producer in p.carried:
+        if producer.name in repair.producers:
+            new = producer.new
+            result[producer.value] = guards[producer.name].apply(new) if producer.name in guards else new
+    return result
+
+
+def symbols(c: Carried) -> tuple[Var, Var]:
+    """A producer's old and new value as the symbols of a repair function."""
+    return var(c.name, c.value.dtype), var(f"{c.name}_new", c.value.dtype)
+
+
+def step(p: Pass, c: Carried) -> Expr:
+    """H: the repaired accumulator, over Var(t) and the old and new values of the producers."""
+    t = var(T, c.value.dtype)
+    if c.repair is None or not c.repair.producers:
+        return t
+    guards = {g.producer: g for g in c.repair.guards}
+    mapping: dict[Expr, Expr] = {}
+    for producer in p.carried:
+        if producer.name in c.repair.producers:
+            old, new = symbols(producer)
+            guard = guards.get(producer.name)
+            mapping[new] = guard.apply(producer.new) if guard else producer.new
+            mapping[old] = guard.apply(producer.var) if guard and c.repair.guard_old else producer.var
+    h = substitute(c.repair.h, mapping)
+    if c.repair.keep_neutral:
+        h = op("select", op("eq", t, c.neutral), c.neutral, h)
+    return h
+
+
+def output_expr(nest: Nest, out: Output, before: Pass | None = None) -> Expr:
+    """An output over the carried variables (for a store inside a pass: those of earlier passes)."""
+    return read_carried(out.expr, finals(nest, before))
+
+
+# ---------------------------------------------------------------------------------------- interpreter
+
+
+def run_loops(
+    loops: LoopProgram,
+    inputs: Mapping[str, Array],
+    scalars: Mapping[str, float] | None = None,
+    tile: int = 4,
+) -> dict[str, Array]:
+    """Execute the fused loop program in float64 with tiles of ``tile`` elements along the last stream axis."""
+    env = size_env(loops.program, {k: np.shape(v) for k, v in inputs.items()}, scalars or {})
+    results: dict[str, Array] = {}
+    for nest in loops.nests:
+        # An earlier kernel's result is an input of a later one.
+        evaluator = Evaluator({**{k: canonical(v) for k, v in inputs.items()}, **results}, env)
+        results |= _run_nest(nest, evaluator, tile)
+    return {name: results[name] for name in loops.program.outputs}
+
+
+def _run_nest(nest: Nest, ev: Evaluator, tile: int) -> dict[str, Array]:
+    axes = nest.grid + nest.inner
+    base = ev.whole(axes)
+    results: dict[str, Array] = {}
+    for p in nest.passes:
+        terms = [(c, term(nest, p, c), step(p, c)) for c in p.carried]
+        stores = [(out, output_expr(nest, out, p)) for out in p.stores]
+        for c, _, _ in terms:
+            ev.vars[c.name] = ev.eval(c.neutral, base).reshape((1,) * len(axes))
+        for values in tiles(ev, p.stream, tile):
+            frame = Frame(base.axes, base.values)
+            inner = frame.extended(p.stream, values)
+            for c, g, h in terms:
+                _update(ev, c, g, h, frame, inner)
+            for c, _, _ in terms:
+                ev.vars[c.name] = ev.vars.pop(f"{c.name}_new")
+            for out, e in stores:
+                _store(results, ev, out, ev.eval(e, inner), inner)
+        for out, _ in stores:
+            results.setdefault(out.name, _blank(ev, out))
+    for out in nest.outputs:
+        frame = Frame(base.axes, base.values)
+        _store(results, ev, out, ev.eval(output_expr(nest, out), frame), frame)
+    return results
+
+
+def tiles(ev: Evaluator, stream: tuple[Axis, ...], tile: int) -> Iterator[tuple[Array, ...]]:
+    """Index arrays of each tile, in order: one element of every stream axis but the last, which is cut into tiles."""
+    if not stream:
+        return
+    extents = [ev.integer(a.extent) for a in stream]
+    for outer in np.ndindex(*extents[:-1]):
+        for start in range(0, extents[-1], tile):
+            last = np.arange(start, min(start + tile, extents[-1]), dtype=np.int64)
+            yield (*(np.array([k], dtype=np.int64) for k in outer), last)
+
+
+def _update(ev: Evaluator, c: Carried, g: Expr, h: Expr, frame: Frame, inner: Frame) -> None:
+    value = ev.eval(g, inner)
+    n = len(frame.axes)
+    sizes = tuple(len(v) for v in inner.values[n:])
+    own = value.shape[:n] if value.ndim else (1,) * n
+    local = reduce_array(c.value.reducer, np.broadcast_to(value, own + sizes), tuple(range(n, n + len(sizes))), c.value.dtype)
+    ev.vars[T] = ev.vars[c.name]
+    repaired = ev.eval(h, Frame(frame.axes, frame.values))
+    a, b = var("%a", c.value.dtype), var("%b", c.value.dtype)
+    ev.vars["%a"], ev.vars["%b"] = repaired, local
+    ev.vars[f"{c.name}_new"] = ev.eval(REDUCERS[c.value.reducer].combine(a, b), Frame(frame.axes, frame.values))
+
+
+def _blank(ev: Evaluator, out: Output) -> Array:
+    return np.full(tuple(ev.integer(a.extent) for a in out.axes), np.nan)
+
+
+def _store(results: dict[str, Array], ev: Evaluator, out: Output, value: Array, frame: Frame) -> None:
+    """Write ``value``, whose dimensions are the frame's axes, to the output's elements that the frame covers."""
+    target = results.setdefault(out.name, _blank(ev, out))
+    position = {a: frame.axes.index(a) for a in out.axes}
+    value = value if value.ndim else value.reshape((1,) * len(frame.axes))
+    others = [k for k in range(len(frame.axes)) if k not in position.values()]
+    value = value[tuple(0 if k in others else slice(None) for k in range(len(frame.axes)))]
+    kept = [k for k in range(len(frame.axes)) if k not in others]
+    value = np.transpose(value, [kept.index(position[a]) for a in out.axes])
+    index = tuple(frame.values[position[a]] for a in out.axes)
+    target[np.ix_(*index) if index else ()] = value

@@ -1,0 +1,163 @@
+"""Trusted: the only door from loop programs to code generation.
+
+``verify`` states every obligation of a loop program anew from its definition, has each discharged by both routes, checks
+that the loop program is built from the definition by exactly the stated steps, and only then makes a ``VerifiedProgram``.
+Python cannot hide a constructor; a test asserts that no other module calls it, and the real boundary is
+``neptune-verified check`` on the saved text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from neptune_verified.ir.expr import Expr, Reduce, Var, substitute, subterms
+from neptune_verified.ir.inline import inline
+from neptune_verified.ir.loops import T, LoopProgram, Nest, Output, Pass
+from neptune_verified.proofs.abstract import UnsupportedTerm
+from neptune_verified.proofs.discharge import Discharged, discharge
+from neptune_verified.proofs.obligations import Obligation, edge_obligations, hoist_obligations
+from neptune_verified.proofs.statement import Statement
+from neptune_verified.proofs.verdict import Verdict
+
+#: The meaning that certificates speak about; any change of the semantics must change it.
+SEMANTICS_VERSION = "1"
+#: What a certificate covers, and what it does not yet: the first line of certificate and report.
+COVERAGE = "proved O1-O6; not yet checked: O7-O16"
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """An obligation with what the provers said of it."""
+
+    obligation: Obligation
+    result: Discharged
+
+    @property
+    def holds(self) -> bool:
+        return self.result.verdict is Verdict.PROVED
+
+
+class Refused(Exception):
+    """The loop program is not verified. ``failed`` are the obligations that were not proved, with their results."""
+
+    def __init__(self, message: str, failed: tuple[Proved, ...] = ()) -> None:
+        super().__init__(message)
+        self.failed = failed
+
+
+class Prover:
+    """Discharges obligations and remembers results by statement (statements are values, so equal ones are one)."""
+
+    def __init__(self) -> None:
+        self.memo: dict[Statement, Discharged] = {}
+
+    def prove(self, obligation: Obligation) -> Proved:
+        if obligation.statement not in self.memo:
+            self.memo[obligation.statement] = discharge(obligation.statement)
+        return Proved(obligation, self.memo[obligation.statement])
+
+    def first_failure(self, obligations: Iterable[Obligation]) -> Proved | None:
+        return next((p for p in map(self.prove, obligations) if not p.holds), None)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedProgram:
+    """A loop program all of whose obligations are proved. Made by ``verify`` alone."""
+
+    loops: LoopProgram
+    proved: tuple[Proved, ...]
+    coverage: str = field(default=COVERAGE)
+
+
+def required(loops: LoopProgram) -> tuple[Obligation, ...]:
+    """Every obligation of a loop program, stated from its definition. Raises Refused where one cannot be stated."""
+    result: list[Obligation] = []
+    for nest in loops.nests:
+        for hoist in nest.hoists:
+            result += hoist_obligations(loops.program, hoist)
+        for p in nest.passes:
+            for c in p.carried:
+                if c.repair is not None:
+                    try:
+                        result += edge_obligations(loops.program, nest, p, c)
+                    except UnsupportedTerm as e:
+                        raise Refused(f"{c.name}: {e}") from e
+    return tuple(dict.fromkeys(result))
+
+
+def verify(loops: LoopProgram, prover: Prover | None = None, progress: Callable[[Proved], None] | None = None) -> VerifiedProgram:
+    """Prove everything, or raise Refused."""
+    check_structure(loops)
+    prover = prover or Prover()
+    proved = []
+    for obligation in required(loops):
+        proved.append(prover.prove(obligation))
+        if progress:
+            progress(proved[-1])
+    failed = tuple(p for p in proved if not p.holds)
+    if failed:
+        first = failed[0]
+        raise Refused(f"{first.obligation.id} of {first.obligation.step}: {first.result.verdict.value}", failed)
+    return VerifiedProgram(loops, tuple(proved))
+
+
+# ------------------------------------------------------------------------------------------------ structure
+
+
+def check_structure(loops: LoopProgram) -> None:
+    """The loop program is the definition, inlined, with the hoists applied in order and the top reductions carried."""
+    closed = inline(loops.program)
+    written = [out.name for nest in loops.nests for out in _outputs(nest)]
+    _require(sorted(written) == sorted(loops.program.outputs), f"outputs written {written}, wanted {loops.program.outputs}")
+    for nest in loops.nests:
+        for out in _outputs(nest):
+            axes, expr = closed.outputs[out.name]
+            _require(
+                [a.extent for a in axes] == [a.extent for a in out.axes] and len(set(out.axes)) == len(out.axes),
+                f"{out.name} is written over axes of other extents",
+            )
+            expr = substitute(expr, dict(zip(axes, out.axes, strict=True)))
+            for hoist in nest.hoists:
+                expr = substitute(expr, {hoist.old: hoist.new})
+            _require(expr is out.expr, f"{out.name} is not its definition after the hoists")
+        for p in nest.passes:
+            _check_pass(nest, p)
+        names = [c.name for c in nest.carried()]
+        _require(len(set(names)) == len(names) and T not in names, f"carried names are not unique: {names}")
+
+
+def _outputs(nest: Nest) -> list[Output]:
+    return [*nest.outputs, *(out for p in nest.passes for out in p.stores)]
+
+
+def _check_pass(nest: Nest, p: Pass) -> None:
+    spatial = nest.grid + nest.inner
+    for out in nest.outputs:
+        _require(set(out.axes) <= set(spatial), f"{out.name} has an axis that its kernel does not run over")
+    for out in p.stores:
+        _require(set(out.axes) <= set(spatial + p.stream), f"{out.name} has an axis that its pass does not run over")
+        _require(set(p.stream) <= set(out.axes), f"{out.name} lacks a stream axis of the pass that stores it")
+    earlier: set[str] = set()
+    for c in p.carried:
+        _require(isinstance(c.value, Reduce) and c.value.free <= set(spatial), f"{c.name} depends on its own stream")
+        _require([a.extent for a in c.value.axes] == [a.extent for a in p.stream], f"{c.name} reduces another domain")
+        _require(c.axes == tuple(a for a in spatial if a in c.value.free), f"{c.name} is carried over wrong axes")
+        if c.repair is not None:
+            _require(set(c.repair.producers) <= earlier, f"{c.name} is repaired over a value that is not updated before it")
+            _require(_variables(c.repair.h) <= _repair_symbols(c.repair.producers), f"{c.name}'s repair reads other values")
+            _require({g.producer for g in c.repair.guards} <= set(c.repair.producers), f"{c.name} guards a stranger")
+        earlier.add(c.name)
+
+
+def _variables(e: Expr) -> set[str]:
+    return {x.name for x in subterms(e) if isinstance(x, Var)}
+
+
+def _repair_symbols(producers: tuple[str, ...]) -> set[str]:
+    return {T, *producers, *(f"{p}_new" for p in producers)}
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise Refused(f"the loop program does not come from its definition: {message}")

@@ -1,0 +1,333 @@
+"""Trusted: what must hold for a fused edge and for a hoist (O1 to O6).
+
+**A fused edge.** Consumer X = Reduce(f, g(r, c)) runs in the same pass as its producers r. With the guard y(.) of the
+repair, write G(r, c) = g(y(r), c) for the emitted term and H(t, r, r') for the emitted repair. The loop keeps
+
+    X = Reduce over the elements seen of G(r, c_j)                     (invariant)
+
+and a step of the loop, from r to r', needs exactly
+
+    O1  H(G(r, c), r, r') = G(r', c)       for every element c that was seen under r, wherever G(r', c) is defined
+    O2  H(x f y, r, r') = H(x, r, r') f H(y, r, r')
+    O4  H(e_f, r, r') = e_f                for all states, the producers' initial values included
+    O5  f is associative, commutative, and e_f is neutral
+    O6  (a) H is defined for every reachable state; (b) G(r, c) = g(r, c) wherever g(r, c) is defined, so the loop ends
+        with the definition's value wherever there is one
+    O3  H(t, r, r) = t, H(H(t, r, r'), r', r'') = H(t, r, r'') for live states; a schedule may skip or repeat a rescale
+
+**Reach**: every pair (state, later state). The kinds of a running value are those of its reduction (``ir.kinds``) and
+its neutral element; a running max, min or sum of non-negative terms that is not repaired itself is monotone; an element
+that was seen is bounded by the running max, and is 0 where a running sum of non-negative terms is 0. Elements (subterms
+without producers) range over all values of their kinds.
+
+**A hoist** replaces ``Reduce(f, old_j)`` by ``T(Reduce(f, x_j), Reduce(f, y_j), ...)`` with a template T over loop-invariant
+values: O1 ``T(x_j, y_j, ...) = old_j``, O2 ``T`` distributes over f in all slots at once, O4 ``T(e_f, ...) = e_f``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from neptune_verified.ir.expr import INF, REDUCERS, Expr, Reduce, Var, const, op, substitute, subterms, var
+from neptune_verified.ir.kinds import (
+    FINITE,
+    NEG,
+    NINF,
+    NONNEGATIVE,
+    PINF,
+    POS,
+    TRUE,
+    UNDEF,
+    ZERO,
+    KindAnalysis,
+    Kinds,
+    reduce_kinds,
+)
+from neptune_verified.ir.loops import T, Carried, Hoist, Nest, Pass, read_carried, step
+from neptune_verified.ir.printing import Printer
+from neptune_verified.ir.program import Program
+from neptune_verified.proofs.abstract import Abstraction
+from neptune_verified.proofs.statement import Defined, Equal, Goal, Hypothesis, Refines, Statement, Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """One statement that must hold: ``kind`` is O1 to O6, ``part`` tells statements of one kind apart, ``stage`` is the
+    consumer, ``step`` the transformation that needs it."""
+
+    kind: str
+    part: str
+    stage: str
+    step: str
+    statement: Statement
+
+    @property
+    def id(self) -> str:
+        return f"{self.kind}{f'.{self.part}' if self.part else ''}"
+
+
+def implies(a: Expr, b: Expr) -> Expr:
+    return op("or", op("not", a), b)
+
+
+def _is(x: Expr, value: float) -> Expr:
+    return op("eq", x, const(value, x.dtype))
+
+
+def _old(v: Var) -> Var:
+    return var(v.name, v.dtype)
+
+
+class Edge:
+    """The symbols, terms and reachable states of one fused edge."""
+
+    def __init__(self, program: Program, nest: Nest, p: Pass, consumer: Carried) -> None:
+        if consumer.repair is None:
+            raise ValueError(f"{consumer.name} is not repaired")
+        self.program, self.nest, self.pass_, self.consumer = program, nest, p, consumer
+        self.producers = tuple(c for c in p.carried if c.name in consumer.repair.producers)
+        self.analysis = KindAnalysis(program)
+        self.symbols = {c.name: (var(c.name, c.value.dtype), var(f"{c.name}_new", c.value.dtype)) for c in self.producers}
+        self.abstract = Abstraction(self.analysis, [s for pair in self.symbols.values() for s in pair])
+        self.axes = consumer.value.axes
+        values = {c.value: self.symbols[c.name][0] for c in self.producers}
+        self.g = self.abstract(read_carried(consumer.value.body, values))
+        self.elements = {c.name: self._element(c) for c in self.producers}
+        self.state: dict[str, Kinds] = {}
+        for c in self.producers:
+            self.state[c.name] = self._state_kinds(c, self.elements[c.name])
+        self.kinds = self._state_kinds(consumer, self.guarded(self.g, consumer))
+
+    # -- terms ---------------------------------------------------------------------------------------------
+
+    def _element(self, c: Carried) -> Expr:
+        """The reduced term of producer ``c`` at the same element, over the old values of its own producers."""
+        body = substitute(c.value.body, dict(zip(c.value.axes, self.axes, strict=True)))
+        values = {q.value: self.symbols[q.name][0] for q in self.producers}
+        return self.guarded(self.abstract(read_carried(body, values)), c)
+
+    def guarded(self, e: Expr, c: Carried) -> Expr:
+        """``e`` with the guards that ``c``'s term has on its producers."""
+        guards = {g.producer: g for g in c.repair.guards} if c.repair else {}
+        mapping: dict[Expr, Expr] = {}
+        for name, (old, new) in self.symbols.items():
+            if name in guards:
+                mapping |= {old: guards[name].apply(old), new: guards[name].apply(new)}
+        return substitute(e, mapping)
+
+    def at_new(self, e: Expr, suffix: str = "_new") -> Expr:
+        return substitute(e, {old: var(old.name + suffix, old.dtype) for old, _ in self.symbols.values()})
+
+    def repair(self, t: Expr, source: str = "", target: str = "_new") -> Expr:
+        """H(t, r, r') with r, r' the symbols of the given suffixes ("" is the old state)."""
+        h = step(self.pass_, self.consumer)
+        t_symbol = var(T, self.consumer.value.dtype)
+        mapping: dict[Expr, Expr] = {t_symbol: t}
+        for c in self.producers:
+            mapping[c.var] = var(c.name + source, c.value.dtype)
+            mapping[c.new] = var(c.name + target, c.value.dtype)
+        return substitute(h, mapping)
+
+    # -- reach ---------------------------------------------------------------------------------------------
+
+    def _state_kinds(self, c: Carried, element: Expr) -> Kinds:
+        """Kinds of the running value of ``c``: of a reduction of its elements over reachable producer states."""
+        symbols = [self.symbols[p.name][0] for p in self.producers if p.name in self.state]
+        parts = [x for x in self.abstract.elements.values()]
+        used = set(subterms(element))
+        names = [s for s in symbols if s in used]
+        options = [[(s, k) for k in self.state[s.name]] for s in names]
+        elements = {v: x for x, v in self.abstract.elements.items()}
+        atoms = [v for v in parts if v in used or any(v in subterms(self.elements[s.name]) for s in names)]
+        options += [[(v, k) for k in self.abstract.kinds_of(elements[v])] for v in atoms]
+        kinds: Kinds = frozenset()
+        hypotheses = [h.expr for s in names for h in self._seen(s.name, "")]
+        for case in product(*options):
+            here = KindAnalysis(None, {v: frozenset({k}) for v, k in case})
+            if all(TRUE in here.of(h) for h in hypotheses):
+                kinds |= here.of(element)
+        return reduce_kinds(c.value.reducer, kinds - {UNDEF}, c.value.dtype) - {UNDEF}
+
+    def _seen(self, name: str, suffix: str) -> list[Hypothesis]:
+        """What is known of an element that producer ``name`` has seen, at its state with the given suffix."""
+        c = next(p for p in self.producers if p.name == name)
+        r = var(name + suffix, c.value.dtype)
+        element = self.at_new(self.elements[name], suffix) if suffix else self.elements[name]
+        match c.value.reducer:
+            case "max":
+                return [Hypothesis(op("le", element, r), f"derived: {name} is the max of the elements seen")]
+            case "min":
+                return [Hypothesis(op("ge", element, r), f"derived: {name} is the min of the elements seen")]
+            case "sum" if self.state[name] <= NONNEGATIVE:
+                fact = implies(_is(r, 0), _is(element, 0))
+                return [Hypothesis(fact, f"derived: {name} is a sum of terms >= 0, so all of them are 0 where it is")]
+            case _:
+                return []
+
+    def seen(self, suffix: str) -> list[Hypothesis]:
+        return [h for c in self.producers for h in self._seen(c.name, suffix)]
+
+    def later(self, source: str, target: str) -> list[Hypothesis]:
+        """What is known of a state and a later one."""
+        facts: list[Hypothesis] = []
+        for c in self.producers:
+            r, s = var(c.name + source, c.value.dtype), var(c.name + target, c.value.dtype)
+            repaired = c.repair is not None and bool(c.repair.producers)
+            if c.value.reducer in ("max", "any") and not repaired:
+                facts.append(Hypothesis(op("le", r, s), f"derived: {c.name} is a running max"))
+            elif c.value.reducer in ("min", "all") and not repaired:
+                facts.append(Hypothesis(op("ge", r, s), f"derived: {c.name} is a running min"))
+            elif c.value.reducer == "sum" and self.state[c.name] <= NONNEGATIVE:
+                if not repaired:
+                    facts.append(Hypothesis(op("le", r, s), f"derived: {c.name} is a running sum of terms >= 0"))
+                elif self._keeps_sign(c):
+                    fact = implies(_is(s, 0), _is(r, 0))
+                    facts.append(Hypothesis(fact, f"derived: {c.name} stays positive, its repair factor is"))
+        return facts
+
+    def _keeps_sign(self, c: Carried) -> bool:
+        """Is a positive accumulator of producer ``c`` still positive after its repair, in every live state?"""
+        assert c.repair is not None
+        given: dict[Expr, Kinds] = {var(T, c.value.dtype): frozenset({POS})}
+        own = [p for p in self.pass_.carried if p.name in c.repair.producers]
+        for p in own:
+            live = frozenset(self.state.get(p.name, FINITE)) & FINITE
+            given |= {p.var: live, p.new: live}
+        return KindAnalysis(None, given).of(step(self.pass_, c)) <= {POS}
+
+    def live(self, suffix: str) -> list[Hypothesis]:
+        """The producers' values are finite and not guarded."""
+        facts: list[Hypothesis] = []
+        guards = {g.producer: g.points for g in self.consumer.repair.guards} if self.consumer.repair else {}
+        for c in self.producers:
+            r = var(c.name + suffix, c.value.dtype)
+            values = {NINF: -INF, PINF: INF, ZERO: 0.0}
+            points = set(guards.get(c.name, ())) | ({NINF, PINF} & self.state[c.name])
+            facts += [
+                Hypothesis(op("ne", r, const(values[k], r.dtype)), f"domain: live states ({c.name} is not {k})")
+                for k in sorted(points & self.state[c.name])
+            ]
+        return facts
+
+    # -- statements ----------------------------------------------------------------------------------------
+
+    def statement(self, goal: Goal, hypotheses: list[Hypothesis], extra: tuple[Symbol, ...] = ()) -> Statement:
+        show = Printer(self.program)
+        candidates: list[Symbol] = list(extra)
+        for c in self.producers:
+            old, new = self.symbols[c.name]
+            for v, when in ((old, "before"), (new, "after"), (var(f"{c.name}_later", old.dtype), "later on")):
+                candidates.append(Symbol(v, self.state[c.name], f"{c.name}, the running {c.value.reducer}, {when}"))
+        candidates += self.abstract.symbols(show)
+        used = _used(goal)
+        # A hypothesis is kept when it speaks of symbols that occur, or links them to others that then occur.
+        kept: list[Hypothesis] = []
+        for _ in hypotheses:
+            kept = [h for h in hypotheses if _vars(h.expr) & used]
+            used |= {v for h in kept for v in _vars(h.expr)}
+        return Statement(tuple(s for s in candidates if s.var in used), tuple(kept), goal)
+
+
+def _vars(e: Expr) -> set[Expr]:
+    return {x for x in subterms(e) if isinstance(x, Var)}
+
+
+def _used(goal: Goal) -> set[Expr]:
+    return {v for e in Statement((), (), goal).terms() for v in _vars(e)}
+
+
+def edge_obligations(program: Program, nest: Nest, p: Pass, consumer: Carried) -> tuple[Obligation, ...]:
+    """All obligations of one fused edge. Raises UnsupportedTerm where they cannot be stated."""
+    edge = Edge(program, nest, p, consumer)
+    dtype, reducer = consumer.value.dtype, REDUCERS[consumer.value.reducer]
+    show = ", ".join(c.name for c in edge.producers)
+    label = f"rolling update of {consumer.name} over {show}"
+    t, x, y = (var(n, dtype) for n in (T, "x", "y"))
+    accumulators = [Symbol(v, edge.kinds, f"a value of the accumulator {consumer.name}") for v in (t, x, y)]
+    G = edge.guarded(edge.g, consumer)
+    h, reach = edge.repair, edge.later("", "_new")
+    e_f = consumer.neutral
+
+    def make(kind: str, part: str, goal: Goal, hyps: list[Hypothesis]) -> Obligation:
+        return Obligation(kind, part, consumer.name, label, edge.statement(goal, hyps, tuple(accumulators)))
+
+    later_live = edge.live("") + edge.live("_new") + reach
+    chain = later_live + edge.live("_later") + edge.later("_new", "_later")
+    return (
+        make("O1", "", Refines(h(G), edge.at_new(G)), reach + edge.seen("")),
+        make("O2", "", Equal(h(reducer.combine(x, y)), reducer.combine(h(x), h(y))), reach),
+        make("O3", "identity", Equal(h(t, "", ""), t), edge.live("")),
+        make("O3", "composition", Equal(h(h(t), "_new", "_later"), h(t, "", "_later")), chain),
+        make("O4", "", Equal(h(e_f), e_f), reach),
+        *reducer_laws(consumer.value, edge.kinds, consumer.name),
+        make("O6", "repair", Defined(h(t)), reach),
+        make("O6", "term", Refines(edge.at_new(G), edge.at_new(edge.g)), edge.seen("_new")),
+    )
+
+
+def reducer_laws(value: Reduce, kinds: Kinds, stage: str) -> tuple[Obligation, ...]:
+    """O5 on the values that the accumulator can take."""
+    f, e = REDUCERS[value.reducer].combine, REDUCERS[value.reducer].neutral(value.dtype)
+    x, y, z = (var(n, value.dtype) for n in ("x", "y", "z"))
+    symbols = [Symbol(v, kinds, f"a value of {stage}") for v in (x, y, z)]
+    goals = {
+        "associative": Equal(f(f(x, y), z), f(x, f(y, z))),
+        "commutative": Equal(f(x, y), f(y, x)),
+        "neutral": Equal(f(e, x), x),
+    }
+    result = []
+    for part, goal in goals.items():
+        used = _used(goal)
+        statement = Statement(tuple(s for s in symbols if s.var in used), (), goal)
+        result.append(Obligation("O5", part, stage, f"reducer {value.reducer}", statement))
+    return tuple(result)
+
+
+def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
+    """O1, O2 and O4 of a hoist, over the template's loop-invariant values and the elements."""
+    slots = hoist.slots()
+    extents = [a.extent for a in hoist.old.axes]
+    if any(r.reducer != hoist.old.reducer or [a.extent for a in r.axes] != extents for r in hoist.inner):
+        raise ValueError(f"hoist {hoist.name}: inner reductions must have the outer one's reducer and domain")
+    analysis = KindAnalysis(program)
+    invariants = [x for x in subterms(hoist.template) if isinstance(x, Reduce)]
+    bound = set(hoist.old.axes)
+    if any(x.free & bound for x in subterms(hoist.template)):
+        raise ValueError(f"hoist {hoist.name}: the template depends on the reduction axis")
+    names = {x: var(f"A{k}", x.dtype) for k, x in enumerate(invariants)}
+    abstract = Abstraction(analysis, [*names.values(), *slots])
+    template = abstract(read_carried(hoist.template, names))
+    old = abstract(read_carried(hoist.old.body, names))
+    bodies = [substitute(r.body, dict(zip(r.axes, hoist.old.axes, strict=True))) for r in hoist.inner]
+    inner = [abstract(read_carried(body, names)) for body in bodies]
+    show = Printer(program)
+    f, e = REDUCERS[hoist.old.reducer], REDUCERS[hoist.old.reducer].neutral
+    kinds = {s: analysis.of(r) - {UNDEF} for s, r in zip(slots, hoist.inner, strict=True)}
+    invariant_symbols = [Symbol(v, analysis.of(x) - {UNDEF}, show(x)) for x, v in names.items()]
+
+    def fill(values: list[Expr]) -> Expr:
+        return substitute(template, dict(zip(slots, values, strict=True)))
+
+    def pair(name: str) -> tuple[list[Expr], list[Symbol]]:
+        vs = [var(f"{name}{k}", s.dtype) for k, s in enumerate(slots)]
+        return list(vs), [Symbol(v, kinds[s], f"a partial result of {hoist.name}") for v, s in zip(vs, slots, strict=True)]
+
+    xs, x_symbols = pair("x")
+    ys, y_symbols = pair("y")
+    both = [f.combine(a, b) for a, b in zip(xs, ys, strict=True)]
+    goals: list[tuple[str, Goal]] = [
+        ("O1", Refines(fill(inner), old)),
+        ("O2", Equal(fill(both), f.combine(fill(xs), fill(ys)))),
+        ("O4", Equal(fill([e(s.dtype) for s in slots]), e(hoist.old.dtype))),
+    ]
+    result = []
+    for kind, goal in goals:
+        used = _used(goal)
+        symbols = [*x_symbols, *y_symbols, *invariant_symbols, *abstract.symbols(show)]
+        statement = Statement(tuple(s for s in symbols if s.var in used), (), goal)
+        result.append(Obligation(kind, "hoist", hoist.name, f"hoisting out of {hoist.name}", statement))
+    return tuple(result)
+
+
+__all__ = ["Edge", "Obligation", "edge_obligations", "hoist_obligations", "implies", "reducer_laws"]
