@@ -279,10 +279,10 @@ def apply(node: Op, args: list[Value], meaning: Meaning) -> Value:
     return meaning.table[node.name](*args)
 
 
-def show(x: Value) -> str:
-    """A value as text: fractions as p/q, inexact numbers to 12 digits."""
+def show(x: Value, digits: int = 12) -> str:
+    """A value as text: fractions as p/q, inexact numbers to ``digits`` digits."""
     if isinstance(x, bool):
         return "true" if x else "false"
     if is_inf(x):
         return "+inf" if x > 0 else "-inf"
-    return str(mpmath.nstr(x, 12)) if not isinstance(x, Fraction | Undefined) else str(x)
+    return str(mpmath.nstr(x, digits)) if not isinstance(x, Fraction | Undefined) else str(x)

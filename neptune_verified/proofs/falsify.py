@@ -114,6 +114,8 @@ class Search:
         self.kinds = {s.var: ordered(s.kinds) for s in statement.symbols}
         self.hypotheses = [h.expr for h in statement.hypotheses]
         self.terms = Terms((*self.hypotheses, *statement.terms()))
+        if len(self.kinds) < len(self.vars):
+            raise Unsupported("a symbol is quantified twice")
         unbound = [n.name for n in self.terms.nodes if isinstance(n, Var) and n not in self.kinds]
         if unbound:
             raise Unsupported(f"symbol {unbound[0]} is not quantified")
@@ -165,6 +167,8 @@ class Search:
         match self.statement.goal:
             case Equal() | Refines():
                 right = show(sides[1])
+                if left == right:
+                    left, right = show(sides[0], 40), show(sides[1], 40)
             case Defined():
                 right = "a defined value"
             case Holds():

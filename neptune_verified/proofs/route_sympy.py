@@ -36,6 +36,7 @@ from neptune_verified.proofs.verdict import RouteResult, Verdict
 
 ROUTE = "sympy"
 ALL = frozenset((-1, 0, 1))
+POSITIVE = frozenset((1,))
 SIGN = {"neg": -1, "zero": 0, "pos": 1}
 ASSUME: dict[frozenset[int], dict[str, bool]] = {
     frozenset((1,)): {"positive": True},
@@ -107,6 +108,8 @@ class Split:
             raise OutOfTime
 
     def run(self) -> tuple[Verdict, str]:
+        if len({s.var for s in self.statement.symbols}) < len(self.statement.symbols):
+            raise ValueError("a symbol is quantified twice")
         pending = list(self.initial())[::-1]
         survived, done = 0, 0
         while pending:
@@ -206,6 +209,13 @@ class Split:
                 if parts[0] and parts[1]:
                     return [case.replace(x, y, {}), *parts[0], *parts[1]]
         for factor in factors:
+            for x in sorted(factor.free_symbols, key=str) if factor.is_Add else ():
+                level = root(factor, x) if case.signs.get(x) == ALL else None
+                if level is not None:
+                    d, e = self.symbol("d", POSITIVE), self.symbol("d", POSITIVE)
+                    return [case.replace(x, level, {}), case.replace(x, level + d, {d: POSITIVE}),
+                            case.replace(x, level - e, {e: POSITIVE})]  # fmt: skip
+        for factor in factors:
             for s in sorted(factor.free_symbols, key=str):
                 if len(case.signs.get(s, ())) > 1:
                     return self.by_sign(case, s)
@@ -297,3 +307,10 @@ def difference(e: Any) -> tuple[Any, Any] | None:
         return None
     (c, x), (d, y) = (term.as_coeff_Mul() for term in e.args)
     return (x, y) if x.is_Symbol and y.is_Symbol and c == -d else None
+
+
+def root(e: Any, x: Any) -> Any:
+    """The value of x at which a sum is 0, if the sum is a number times x, plus terms without x; otherwise None."""
+    c = e.coeff(x)
+    rest = sp.expand(e - c * x)
+    return -rest / c if c.is_Rational and c != 0 and not rest.has(x) else None

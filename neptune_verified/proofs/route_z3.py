@@ -20,6 +20,7 @@ from neptune_verified.proofs.limits import LIMITS, Limits
 from neptune_verified.proofs.statement import Defined, Equal, Holds, Refines, Statement
 from neptune_verified.proofs.verdict import Counterexample, RouteResult, Verdict
 from neptune_verified.proofs.z3_cases import UNDEFINED, Case, Guard, Lowering, TooManyCases, meet
+from neptune_verified.proofs.z3_poly import TooLarge
 from neptune_verified.proofs.z3_text import Formula, Script, guard_formula, symbol_name
 
 ROUTE = "z3"
@@ -30,7 +31,7 @@ def prove(statement: Statement, timeout_ms: int = LIMITS.z3_ms, limits: Limits =
     start = time.perf_counter()
     try:
         result = Goal(statement, timeout_ms, limits).decide()
-    except TooManyCases as e:
+    except (TooManyCases, TooLarge) as e:
         result = RouteResult(ROUTE, Verdict.UNKNOWN, detail=str(e))
     except Exception as e:  # fail closed whatever went wrong
         result = RouteResult(ROUTE, Verdict.UNKNOWN, detail=f"{type(e).__name__}: {e}")

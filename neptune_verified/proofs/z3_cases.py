@@ -8,7 +8,7 @@ express. An opaque value that matters makes a statement unproved, never proved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -77,11 +77,13 @@ SIGN_OF_KIND = {"neg": -1, "zero": 0, "pos": 1}
 class Lowering:
     """Cases of expressions over the given symbols."""
 
-    def __init__(self, symbols: Iterable[Symbol], limit: int) -> None:
+    def __init__(self, symbols: Sequence[Symbol], limit: int) -> None:
         self.terms: dict[Var, Term] = {}
         for k, s in enumerate(symbols):
             signs = frozenset(SIGN_OF_KIND[x] for x in s.kinds if x in SIGN_OF_KIND)
             self.terms[s.var] = Term(k, tuple(sorted(s.kinds)), signs)
+        if len(self.terms) < len(symbols):
+            raise ValueError("a symbol is quantified twice")
         self.signs = [t.signs for t in self.terms.values()]
         self.limit = limit
         self.memo: dict[Expr, list[Case]] = {}

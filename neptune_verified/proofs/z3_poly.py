@@ -32,6 +32,7 @@ ZERO_POLY: Poly = ()
 LARGEST_ROOT = 12
 #: Powers are written out, so their size is bounded.
 LARGEST_POWER = 16
+LARGEST_NUMBER_POWER = 1024
 LARGEST_POLY = 400
 
 
@@ -119,7 +120,13 @@ def content(p: Poly, wanted: Callable[[Atom], bool]) -> Mono:
 
 
 def divide(p: Poly, mono: Mono, c: Fraction = ONE) -> Poly:
-    return scale(mul(p, mono_poly({a: -e for a, e in mono})), 1 / c)
+    terms: list[tuple[Mono, Fraction]] = []
+    for m, d in p:
+        exponents = dict(m)
+        for a, e in mono:
+            exponents[a] = exponents.get(a, Fraction(0)) - e
+        terms.extend(scale(mono_poly(exponents), d / c))
+    return collect(terms)
 
 
 def is_number(p: Poly) -> bool:
@@ -164,11 +171,11 @@ def exp_term(mono: Mono, q: Fraction) -> Poly:
 def base_power(base: Poly, q: Fraction) -> Poly:
     """base**q, base positive and without positive content: a number, an atom, or a sum."""
     floor = math.floor(q)
-    if abs(floor) > LARGEST_POWER:
-        raise TooLarge(f"the power {q}")
-    if is_number(base):
+    if is_number(base) and abs(floor) <= LARGEST_NUMBER_POWER:
         root = atom(("P", base), q - floor) if q != floor else number(1)
         return scale(root, value(base) ** floor)
+    if abs(floor) > LARGEST_POWER:
+        raise TooLarge(f"the power {q}")
     if q == floor:
         return power(base, floor) if q > 0 else power(inverse(base), -floor)
     return atom(("P", base), q)

@@ -67,7 +67,8 @@ class Script:
 
     def monotone(self) -> Iterable[Formula]:
         """exp and log are increasing: exp 0 = 1 and log 1 = 0 as instances."""
-        exps = [(atom_poly(a), P.atom(a)) for a in sorted(self.exponents) if a[0] == "E"]
+        units = {a: unit(a, self.exponents[a]) for a in self.exponents if a[0] == "E"}
+        exps = [(P.scale(atom_poly(a), u), P.atom(a, u)) for a, u in sorted(units.items())]
         logs = [(P.atom(a), a[1]) for a in sorted(self.exponents) if a[0] == "G"]
         for pairs in (exps, logs):
             points = [(P.ZERO_POLY, P.number(1)), *pairs]
@@ -190,11 +191,15 @@ class Script:
         factors = [] if c == 1 and mono else [integer(int(c))]
         for a, e in mono:
             steps = e / self.units[a]
+            if steps > LARGEST_PRINTED_POWER:
+                raise P.TooLarge(f"the power {steps}")
             whole_power = a[0] == "P" and self.units[a] == 1
             factors += [self.sum(a[1]) if whole_power else self.names[a]] * int(steps)
         return join("*", factors)
 
 
+#: Powers are printed as products.
+LARGEST_PRINTED_POWER = 64
 POSITIVE = frozenset((1,))
 
 
