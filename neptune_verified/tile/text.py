@@ -1,0 +1,278 @@
+"""Not trusted: prints the body of a tile kernel as Triton. Values that are used once are written where they are used."""
+
+from __future__ import annotations
+
+import keyword
+from collections import Counter
+
+from neptune_verified.ir.expr import Axis, Const, Expr, Op, Size
+from neptune_verified.tile.htile import Assign, For, Rebind, Statement, Store, TileKernel, Value
+from neptune_verified.tile.ops import TRITON_TYPES, call, literal
+
+_ALWAYS_INLINE = ("const", "size", "align")
+_INLINE = ("op", "cast", "broadcast", "permute", "reduce", "dot")
+_WIDTH = 100
+
+
+class Names:
+    """Python identifiers of a kernel: unique, and none of those that the text uses itself."""
+
+    def __init__(self, taken: tuple[str, ...]) -> None:
+        self.taken = {*taken, *keyword.kwlist, "tl", "triton", "torch", "pid", "float", "range"}
+
+    def fresh(self, wanted: str) -> str:
+        wanted = "".join(ch if ch.isalnum() or ch == "_" else "_" for ch in wanted)
+        wanted = wanted if wanted and not wanted[0].isdigit() else f"v_{wanted}"
+        name, k = wanted, 1
+        while name in self.taken:
+            name, k = f"{wanted}_{k}", k + 1
+        self.taken.add(name)
+        return name
+
+
+class BodyPrinter:
+    def __init__(self, kernel: TileKernel) -> None:
+        self.kernel = kernel
+        outputs = [o.name for o in kernel.outputs]
+        self.tensors = {t: f"{t}_ptr" for t in (*kernel.tensors, *outputs)}
+        self.names = Names((*kernel.sizes, *kernel.tensors, *outputs, *self.tensors.values()))
+        self.blocks = {a: self.names.fresh(f"BLOCK_{a.name.upper()}") for a in kernel.order if a not in kernel.blocks}
+        self.axis = {a: self.names.fresh(a.name) for a in self._axes()}
+        self.values: dict[str, str] = {}
+        self.uses: Counter[str] = Counter()
+        self.helpers: dict[str, None] = {}
+        self.text: dict[str, str] = {}
+        self._count(kernel.body)
+
+    def _axes(self) -> list[Axis]:
+        found = dict.fromkeys((*self.kernel.grid, *self.kernel.order))
+
+        def walk(statements: tuple[Statement, ...] | list[Statement]) -> None:
+            for s in statements:
+                if isinstance(s, For):
+                    found[s.axis] = None
+                    walk(s.body)
+
+        walk(self.kernel.body)
+        return list(found)
+
+    def _count(self, statements: tuple[Statement, ...] | list[Statement]) -> None:
+        for s in statements:
+            match s:
+                case Assign(_, _, args):
+                    self.uses.update(a.name for a in args)
+                case Rebind(dst, src):
+                    self.uses.update((dst.name, src.name, src.name))
+                case Store(_, indices, value, mask):
+                    self.uses.update(v.name for v in (*indices, value, *((mask,) if mask else ())))
+                case For(body=body):
+                    self._count(body)
+
+    # -- lines -----------------------------------------------------------------------------------------------
+
+    def lines(self) -> list[str]:
+        return [*self._grid(), *self._block(self.kernel.body)]
+
+    def _grid(self) -> list[str]:
+        lines = ["pid = tl.program_id(0)"]
+        grid = list(self.kernel.grid)
+        for k, a in reversed(list(enumerate(grid))):
+            count = self.extent(a)
+            if a in self.kernel.blocked:
+                count = f"tl.cdiv({count}, {self.blocks[a]})"
+            place = "pid" if k == 0 else f"(pid % {count})"
+            if a in self.kernel.blocked:
+                lines.append(f"{self.axis[a]} = {place} * {self.blocks[a]} + tl.arange(0, {self.blocks[a]})")
+            else:
+                lines.append(f"{self.axis[a]} = {place}")
+            if k:
+                lines.append(f"pid = pid // {count}")
+        for a, lanes in self.kernel.blocks.items():
+            lines.append(f"{self.axis[a]} = tl.arange(0, {lanes})")
+        return lines
+
+    def _block(self, statements: tuple[Statement, ...] | list[Statement]) -> list[str]:
+        lines: list[str] = []
+        last_use = self._last_use(statements)
+        for index, s in enumerate(statements):
+            match s:
+                case Assign():
+                    text = self.expression(s)
+                    if self._inlined(s, text, last_use, statements, index):
+                        self.text[s.dst.name] = text
+                        continue
+                    name = self.name(s.dst)
+                    if text != name:
+                        lines.append(f"{name} = {text}")
+                case Rebind(dst, src):
+                    lines.append(f"{self.name(dst)} = {self.use(src)}")
+                case Store():
+                    lines.append(self.store(s))
+                case For(axis, tiled, body):
+                    lines += self.loop(axis, tiled, body)
+        return lines
+
+    @staticmethod
+    def _last_use(statements: tuple[Statement, ...] | list[Statement]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for k, s in enumerate(statements):
+            match s:
+                case Assign(_, _, args):
+                    found |= {a.name: k for a in args}
+                case Rebind(_, src):
+                    found[src.name] = k
+                case Store(_, indices, value, mask):
+                    found |= {v.name: k for v in (*indices, value, *((mask,) if mask else ()))}
+                case For():
+                    pass
+        return found
+
+    def _inlined(
+        self, s: Assign, text: str, last_use: dict[str, int], statements: tuple[Statement, ...] | list[Statement], k: int
+    ) -> bool:
+        if s.op in _ALWAYS_INLINE or s.op == "index":
+            return True
+        if s.op not in _INLINE or self.uses[s.dst.name] != 1 or len(text) > _WIDTH:
+            return False
+        at = last_use.get(s.dst.name)
+        if at is None:
+            return False
+        # Not across a loop or a rebinding of a carried value.
+        return not any(isinstance(x, For | Rebind) for x in statements[k:at])
+
+    def loop(self, a: Axis, tiled: bool, body: list[Statement]) -> list[str]:
+        extent, name = self.extent(a), self.axis[a]
+        if not tiled:
+            return [f"for {name} in range(0, {extent}):", *(f"    {x}" for x in self._block(body))]
+        block = self.blocks[a]
+        start = self.names.fresh(f"{name}_start")
+        head = [f"for {start} in range(0, {extent}, {block}):", f"    {name} = {start} + tl.arange(0, {block})"]
+        return head + [f"    {x}" for x in self._block(body)]
+
+    def store(self, s: Store) -> str:
+        pointer = self.pointer(s.output, list(s.indices), s.value.axes)
+        mask = f", mask={self.use(s.mask)}" if s.mask else ""
+        value = self.use(s.value)
+        return f"tl.store({pointer}, {value}{mask})"
+
+    # -- expressions -----------------------------------------------------------------------------------------
+
+    def name(self, v: Value) -> str:
+        if v.name not in self.values:
+            self.values[v.name] = self.names.fresh(v.name)
+        return self.values[v.name]
+
+    def use(self, v: Value) -> str:
+        return self.text.get(v.name) or self.name(v)
+
+    def lanes(self, a: Axis) -> str:
+        return self.blocks[a] if a in self.blocks else str(self.kernel.blocks[a])
+
+    def shape(self, axes: tuple[Axis, ...]) -> str:
+        return f"[{', '.join(self.lanes(a) for a in axes)}]"
+
+    def extent(self, a: Axis) -> str:
+        return self.scalar(a.extent)
+
+    def scalar(self, e: Expr) -> str:
+        match e:
+            case Const(value, dtype):
+                return literal(value, dtype)
+            case Size(name):
+                return name
+            case Op(name, args, _):
+                if name == "cast":
+                    return self.scalar(args[0])
+                return call(name if name not in ("floordiv", "floormod") else f"{name}:nonnegative",
+                            [self.scalar(a) for a in args], self.need)  # fmt: skip
+            case _:
+                raise TypeError(f"an extent cannot read {type(e).__name__}")
+
+    def need(self, helper: str) -> None:
+        self.helpers[helper] = None
+
+    def expression(self, s: Assign) -> str:
+        args = [self.use(a) for a in s.args]
+        match s.op:
+            case "const":
+                return literal(s.attr[0], s.dst.dtype)
+            case "size":
+                return str(s.attr[0])
+            case "index":
+                axis = s.attr[0]
+                assert isinstance(axis, Axis)
+                return self.axis[axis]
+            case "op":
+                return call(str(s.attr[0]), args, self.need)
+            case "cast":
+                if s.dst.dtype == "bool":
+                    return f"({args[0]} != 0)"
+                return f"tl.cast({args[0]}, {TRITON_TYPES[s.dst.dtype]})"
+            case "align":
+                return self._align(s, args[0])
+            case "broadcast":
+                source = s.args[0]
+                if not source.axes:
+                    return f"tl.full({self.shape(s.dst.axes)}, {args[0]}, {TRITON_TYPES[s.dst.dtype]})"
+                return f"tl.broadcast_to({args[0]}, {self.shape(s.dst.axes)})"
+            case "permute":
+                order = s.attr[0]
+                assert isinstance(order, tuple)
+                return f"tl.trans({args[0]})" if order == (1, 0) else f"tl.permute({args[0]}, {order})"
+            case "full":
+                value = literal(s.attr[0], s.dst.dtype)
+                return f"tl.full({self.shape(s.dst.axes)}, {value}, {TRITON_TYPES[s.dst.dtype]})"
+            case "reduce":
+                return self._reduce(s, args[0])
+            case "dot":
+                acc = f", {args[2]}" if len(args) == 3 else ""
+                return f'tl.dot({args[0]}, {args[1]}{acc}, input_precision="{s.attr[0]}")'
+            case "load":
+                return self._load(s)
+            case _:
+                raise TypeError(f"no text for {s.op}")
+
+    @staticmethod
+    def _align(s: Assign, text: str) -> str:
+        own = s.attr[0]
+        assert isinstance(own, tuple)
+        if own == s.dst.axes:
+            return text
+        return f"{text}[{', '.join(':' if a in own else 'None' for a in s.dst.axes)}]"
+
+    def _reduce(self, s: Assign, x: str) -> str:
+        reducer, axis = s.attr
+        match reducer:
+            case "sum" | "max" | "min":
+                return f"tl.{reducer}({x}, axis={axis})"
+            case "any" | "all":
+                return f"(tl.{'max' if reducer == 'any' else 'min'}(tl.cast({x}, tl.int32), axis={axis}) != 0)"
+            case _:
+                helper = {"prod": "_mul", "logaddexp": "_logaddexp"}[str(reducer)]
+                self.need(helper)
+                return f"tl.reduce({x}, {axis}, {helper})"
+
+    def _load(self, s: Assign) -> str:
+        tensor, n = str(s.attr[0]), int(str(s.attr[1]))
+        pointer = self.pointer(tensor, list(s.args[:n]), s.dst.axes)
+        if len(s.args) == n:
+            return f"tl.load({pointer})"
+        other = "0.0" if s.dst.dtype.startswith(("float", "bfloat")) else "0"
+        return f"tl.load({pointer}, mask={self.use(s.args[n])}, other={other})"
+
+    def pointer(self, tensor: str, indices: list[Value], axes: tuple[Axis, ...]) -> str:
+        """Base plus 64-bit offsets: a stride may be huge, whatever the lengths are."""
+        scalars, tiles = [], []
+        for k, v in enumerate(indices):
+            text = self.use(v)
+            if text == "0":
+                continue
+            offset = f"tl.cast({text}, tl.int64) * stride_{tensor}_{k}"
+            (tiles if v.axes else scalars).append(f"({offset})" if not v.axes else self._spread(offset, v, axes))
+        return " + ".join([self.tensors[tensor], *scalars, *tiles])
+
+    @staticmethod
+    def _spread(offset: str, v: Value, axes: tuple[Axis, ...]) -> str:
+        if v.axes == axes or len(v.axes) == len(axes):
+            return f"({offset})"
+        return f"({offset})[{', '.join(':' if a in v.axes else 'None' for a in axes)}]"
