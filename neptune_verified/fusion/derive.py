@@ -22,7 +22,9 @@ from neptune_verified.ir.loops import T
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Reduce(``reducer``, ``term``) with producers ``old`` -> ``new`` (symbols of the term), of the given kinds."""
+    """Reduce(``reducer``, ``term``) with producers ``old`` -> ``new`` (symbols of the term), of the given kinds.
+
+    ``parameters`` are symbols that do not depend on the element; a repair may read them."""
 
     reducer: str
     term: Expr
@@ -30,6 +32,7 @@ class Problem:
     new: tuple[Var, ...]
     kinds: tuple[Kinds, ...]
     dtype: str
+    parameters: tuple[tuple[Var, Kinds], ...] = ()
 
 
 Strategy = Callable[[Problem], Iterator[Expr]]
@@ -64,11 +67,14 @@ class _Sampled:
             self.symbols[v] = sp.Symbol(v.name, **facts)
             self.symbols[w] = sp.Symbol(w.name, **facts)
         self.variants = [x for x in cases(problem.term) if contains(x, problem.old)]
+        for v, kinds in problem.parameters:
+            self.symbols[v] = sp.Symbol(v.name, **({"positive": True} if kinds <= NONNEGATIVE else {"real": True}))
         for x in subterms(problem.term):
             if isinstance(x, Var) and x.dtype != "bool" and x not in self.symbols:
                 self.symbols[x] = sp.Symbol(x.name, real=True)
         self.renaming = {self.symbols[v]: self.symbols[w] for v, w in zip(problem.old, problem.new, strict=True)}
         self.producers = set(self.renaming) | set(self.renaming.values())
+        self.producers |= {self.symbols[v] for v, _ in problem.parameters if v in self.symbols}
 
     def terms(self) -> Iterator[tuple[sp.Expr, sp.Expr, list[sp.Symbol]]]:
         """(g(r, c), g(r', c), elements) of each variant."""

@@ -15,7 +15,7 @@ from itertools import product
 
 from neptune_verified.fusion.derive import CannotDerive, Problem, candidates
 from neptune_verified.fusion.outputs import Domain, domain_of
-from neptune_verified.ir.expr import Axis, Expr, Reduce, axis, contains, subterms, var
+from neptune_verified.ir.expr import Axis, Expr, Reduce, axis, contains, substitute, subterms, var
 from neptune_verified.ir.kinds import NINF, PINF, ZERO
 from neptune_verified.ir.loops import Carried, Guard, Nest, Pass, Refusal, Repair
 from neptune_verified.ir.printing import Printer
@@ -64,6 +64,7 @@ class Schedule:
                 break
             time += 1
         self.time[r] = time
+        self.stream(domain_of(r))
         self.slots.setdefault((domain_of(r), time), []).append(carried)
 
     @staticmethod
@@ -98,9 +99,16 @@ class Schedule:
         dtype = consumer.value.dtype
         old = tuple(edge.symbols[n][0] for n in names)
         new = tuple(edge.symbols[n][1] for n in names)
-        problem = Problem(consumer.value.reducer, edge.g, old, new, tuple(edge.state[n] for n in names), dtype)
+        # Subterms that do not depend on the element are parameters, and a repair may read them.
+        bound = set(consumer.value.axes)
+        invariant = {x: v for x, v in edge.abstract.elements.items() if not (x.free & bound)}
+        parameters = tuple((v, edge.abstract.kinds_of(x)) for x, v in invariant.items() if v.dtype != "bool")
+        kinds = tuple(edge.state[n] for n in names)
+        problem = Problem(consumer.value.reducer, edge.g, old, new, kinds, dtype, parameters)
+        terms: dict[Expr, Expr] = {v: x for x, v in invariant.items()}
         failure: Proved | None = None
-        for strategy, h in candidates(problem):
+        for strategy, found in candidates(problem):
+            h = substitute(found, terms)
             for repair in self._guards(edge, names, h, strategy):
                 carried = replace(consumer, repair=repair)
                 obligations = self._obligations(carried, placed)

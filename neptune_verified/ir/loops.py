@@ -64,7 +64,8 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """``h`` over the symbols t, P (a producer's old value) and P_new (without axes), for each P of ``producers``.
+    """``h`` over the symbols t, P (a producer's old value) and P_new (without axes), for each P of ``producers``, and over
+    closed loop-invariant terms (a length, a parameter, a reduction of an earlier pass).
 
     ``guard_old`` guards the old values too; ``keep_neutral`` gives the neutral element back while nothing was seen."""
 
@@ -217,23 +218,32 @@ def symbols(c: Carried) -> tuple[Var, Var]:
     return var(c.name, c.value.dtype), var(f"{c.name}_new", c.value.dtype)
 
 
-def step(p: Pass, c: Carried) -> Expr:
-    """H: the repaired accumulator, over Var(t) and the old and new values of the producers."""
+def repair_of(p: Pass, c: Carried) -> Expr:
+    """H over the symbols t, P and P_new, with the guards; the accumulator itself where nothing is repaired."""
     t = var(T, c.value.dtype)
     if c.repair is None or not c.repair.producers:
         return t
     guards = {g.producer: g for g in c.repair.guards}
     mapping: dict[Expr, Expr] = {}
     for producer in p.carried:
-        if producer.name in c.repair.producers:
+        if producer.name in guards and producer.name in c.repair.producers:
             old, new = symbols(producer)
-            guard = guards.get(producer.name)
-            mapping[new] = guard.apply(producer.new) if guard else producer.new
-            mapping[old] = guard.apply(producer.var) if guard and c.repair.guard_old else producer.var
+            mapping[new] = guards[producer.name].apply(new)
+            if c.repair.guard_old:
+                mapping[old] = guards[producer.name].apply(old)
     h = substitute(c.repair.h, mapping)
     if c.repair.keep_neutral:
         h = op("select", op("eq", t, c.neutral), c.neutral, h)
     return h
+
+
+def step(nest: Nest, p: Pass, c: Carried) -> Expr:
+    """H as it runs: over Var(t), the carried variables before and after this tile, and finals of earlier passes."""
+    mapping: dict[Expr, Expr] = dict(finals(nest, p))
+    for producer in p.carried:
+        old, new = symbols(producer)
+        mapping |= {old: producer.var, new: producer.new}
+    return substitute(repair_of(p, c), mapping)
 
 
 def output_expr(nest: Nest, out: Output, before: Pass | None = None) -> Expr:
@@ -265,7 +275,7 @@ def _run_nest(nest: Nest, ev: Evaluator, tile: int) -> dict[str, Array]:
     base = ev.whole(axes)
     results: dict[str, Array] = {}
     for p in nest.passes:
-        terms = [(c, term(nest, p, c), step(p, c)) for c in p.carried]
+        terms = [(c, term(nest, p, c), step(nest, p, c)) for c in p.carried]
         stores = [(out, output_expr(nest, out, p)) for out in p.stores]
         for c, _, _ in terms:
             ev.vars[c.name] = ev.eval(c.neutral, base).reshape((1,) * len(axes))

@@ -145,6 +145,7 @@ def _check_pass(nest: Nest, p: Pass) -> None:
         _require(c.axes == tuple(a for a in spatial if a in c.value.free), f"{c.name} is carried over wrong axes")
         if c.repair is not None:
             _require(set(c.repair.producers) <= earlier, f"{c.name} is repaired over a value that is not updated before it")
+            _require(c.repair.h.free <= set(spatial), f"{c.name}'s repair depends on the stream")
             _require(_variables(c.repair.h) <= _repair_symbols(c.repair.producers), f"{c.name}'s repair reads other values")
             _require({g.producer for g in c.repair.guards} <= set(c.repair.producers), f"{c.name} guards a stranger")
         earlier.add(c.name)

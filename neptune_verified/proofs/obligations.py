@@ -29,7 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from neptune_verified.ir.expr import INF, REDUCERS, Expr, Reduce, Var, const, op, substitute, subterms, var
+from neptune_verified.ir.expr import INF, REDUCERS, Expr, Reduce, Size, Var, const, op, substitute, subterms, var
 from neptune_verified.ir.kinds import (
     FINITE,
     NEG,
@@ -44,7 +44,7 @@ from neptune_verified.ir.kinds import (
     Kinds,
     reduce_kinds,
 )
-from neptune_verified.ir.loops import T, Carried, Hoist, Nest, Pass, read_carried, step
+from neptune_verified.ir.loops import T, Carried, Hoist, Nest, Pass, read_carried, repair_of
 from neptune_verified.ir.printing import Printer
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import Abstraction
@@ -75,10 +75,6 @@ def _is(x: Expr, value: float) -> Expr:
     return op("eq", x, const(value, x.dtype))
 
 
-def _old(v: Var) -> Var:
-    return var(v.name, v.dtype)
-
-
 class Edge:
     """The symbols, terms and reachable states of one fused edge."""
 
@@ -87,9 +83,10 @@ class Edge:
             raise ValueError(f"{consumer.name} is not repaired")
         self.program, self.nest, self.pass_, self.consumer = program, nest, p, consumer
         self.producers = tuple(c for c in p.carried if c.name in consumer.repair.producers)
-        self.analysis = KindAnalysis(program)
+        # A step of the loop happens on a non-empty domain only.
+        self.analysis = KindAnalysis(program).under({a.extent: frozenset({POS}) for a in p.stream if isinstance(a.extent, Size)})
         self.symbols = {c.name: (var(c.name, c.value.dtype), var(f"{c.name}_new", c.value.dtype)) for c in self.producers}
-        self.abstract = Abstraction(self.analysis, [s for pair in self.symbols.values() for s in pair])
+        self.abstract = Abstraction(self.analysis, [var(T, consumer.value.dtype), *self._pairs()])
         self.axes = consumer.value.axes
         values = {c.value: self.symbols[c.name][0] for c in self.producers}
         self.g = self.abstract(read_carried(consumer.value.body, values))
@@ -100,6 +97,9 @@ class Edge:
         self.kinds = self._state_kinds(consumer, self.guarded(self.g, consumer))
 
     # -- terms ---------------------------------------------------------------------------------------------
+
+    def _pairs(self) -> list[Var]:
+        return [s for pair in self.symbols.values() for s in pair]
 
     def _element(self, c: Carried) -> Expr:
         """The reduced term of producer ``c`` at the same element, over the old values of its own producers."""
@@ -121,12 +121,11 @@ class Edge:
 
     def repair(self, t: Expr, source: str = "", target: str = "_new") -> Expr:
         """H(t, r, r') with r, r' the symbols of the given suffixes ("" is the old state)."""
-        h = step(self.pass_, self.consumer)
-        t_symbol = var(T, self.consumer.value.dtype)
-        mapping: dict[Expr, Expr] = {t_symbol: t}
-        for c in self.producers:
-            mapping[c.var] = var(c.name + source, c.value.dtype)
-            mapping[c.new] = var(c.name + target, c.value.dtype)
+        h = self.abstract(repair_of(self.pass_, self.consumer))
+        mapping: dict[Expr, Expr] = {var(T, self.consumer.value.dtype): t}
+        for old, new in self.symbols.values():
+            mapping[old] = var(old.name + source, old.dtype)
+            mapping[new] = var(old.name + target, old.dtype)
         return substitute(h, mapping)
 
     # -- reach ---------------------------------------------------------------------------------------------
@@ -193,8 +192,8 @@ class Edge:
         own = [p for p in self.pass_.carried if p.name in c.repair.producers]
         for p in own:
             live = frozenset(self.state.get(p.name, FINITE)) & FINITE
-            given |= {p.var: live, p.new: live}
-        return KindAnalysis(None, given).of(step(self.pass_, c)) <= {POS}
+            given |= dict.fromkeys(self.symbols[p.name] if p.name in self.symbols else (), live)
+        return self.analysis.under(given).of(repair_of(self.pass_, c)) <= {POS}
 
     def live(self, suffix: str) -> list[Hypothesis]:
         """The producers' values are finite and not guarded."""

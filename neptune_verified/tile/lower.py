@@ -188,7 +188,7 @@ class _Kernel:
 
     def _update(self, p: Pass, c: Carried) -> Value:
         self.stage = c.name
-        h = self.lower(_widened(substitute(step(p, c), {var(T, c.value.dtype): c.var})))
+        h = self.lower(_widened(substitute(step(self.nest, p, c), {var(T, c.value.dtype): c.var})))
         new = Value(c.new.name, self.sorted(c.axes), _wide(c.value.dtype))
         body = term(self.nest, p, c)
         axis = p.stream[-1]
@@ -280,7 +280,7 @@ class _Kernel:
 
     def operation(self, name: str, args: tuple[Expr, ...], dtype: str) -> Value:
         if name == "round":
-            raise UnsupportedProgram("round", self.stage, "unknown line", "tile code for it")
+            raise UnsupportedProgram("round", self.stage, None, "there is no tile code for it yet; use floor(x + 0.5)")
         values = tuple(self.lower(a) for a in args)
         if name == "pow" and isinstance(args[1], Const):
             name, values = f"pow:{args[1].value}", values[:1]

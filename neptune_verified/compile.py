@@ -1,0 +1,164 @@
+"""Not trusted, except that it hands to code generation nothing but what ``proofs.kernel.verify`` made.
+
+The pipeline, which reads as its table of contents: fuse -> verify -> lower to tiles -> print -> report.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from neptune_verified.errors import UnsupportedProgram, VerificationError
+from neptune_verified.fusion.fuse import fuse
+from neptune_verified.ir.loops import LoopProgram
+from neptune_verified.ir.program import Program
+from neptune_verified.ir.serialize import loops_to_json, program_hash, program_to_json
+from neptune_verified.proofs.certificate import make_certificate
+from neptune_verified.proofs.kernel import COVERAGE, SEMANTICS_VERSION, Proved, Prover, Refused, VerifiedProgram, verify
+from neptune_verified.report import Report
+from neptune_verified.runtime import INTERPRET, LoadedKernel, check_target, gpu_target
+from neptune_verified.tile.emit import emit
+from neptune_verified.tile.lower import lower
+
+Progress = Callable[[Proved], None]
+
+
+@dataclass
+class Kernel:
+    """A compiled program. Call it with torch tensors in the order of the definition's inputs (numpy arrays for "llvm").
+
+    ``source``: the stand-alone kernel file. ``certificate``: dict, None when not verified. ``report``: for people.
+    ``passes``: sequential traversals of a fused axis over all kernels.
+    """
+
+    program: Program
+    loops: LoopProgram
+    target: str
+    source: str
+    certificate: dict[str, Any] | None
+    report: Report
+    roundings: tuple[str, ...] = ()
+    configs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _runner: Any = None
+
+    @property
+    def passes(self) -> int:
+        return self.loops.passes
+
+    def __call__(self, *tensors: Any, out: Any = None, **scalars: Any) -> Any:
+        if self._runner is None:
+            self._runner = LoadedKernel(self.source, self.program.name, self.target)
+        if self.target == "llvm":
+            return _call_llvm(self._runner, self.program, tensors, out, scalars)
+        return self._runner(*tensors, out=out, **scalars)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write program.json, loop.json, kernel.py, certificate.json and report.md; all of them or nothing.
+
+        Raises FileExistsError for a folder that holds other files, OSError where it cannot be written."""
+        if self.certificate is None:
+            raise VerificationError("this kernel was compiled without verification: it has no certificate to save")
+        version = SEMANTICS_VERSION
+        files = {
+            "program.json": program_to_json(self.program),
+            "loop.json": loops_to_json(self.loops, version),
+            "kernel.py": self.source,
+            "certificate.json": json.dumps(self.certificate, indent=1, ensure_ascii=False) + "\n",
+            "report.md": self.report.markdown(),
+        }
+        return write_folder(Path(folder), files)
+
+
+def write_folder(folder: Path, files: dict[str, str]) -> Path:
+    """Replace ``folder`` by one that holds ``files``, in one rename; a folder with strange files is left alone."""
+    if folder.exists() and (not folder.is_dir() or {p.name for p in folder.iterdir()} - {*files, "__pycache__"}):
+        raise FileExistsError(f"{folder} holds other files: choose a new folder, or empty it")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        for name, text in files.items():
+            (fresh / name).write_text(text)
+        fresh.chmod(0o755)
+        if folder.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+            folder.rename(old / "old")
+            fresh.rename(folder)
+            shutil.rmtree(old)
+        else:
+            fresh.rename(folder)
+    except OSError:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    return folder
+
+
+def compile(  # noqa: A001 -- the public name of the field
+    program: Program,
+    target: str | None = None,
+    schedule: None = None,
+    *,
+    verify: bool = True,
+    strict_rounding: bool = False,
+    max_passes: int | None = None,
+    progress: Progress | None = None,
+) -> Kernel:
+    """Fuse, prove, and write one Triton kernel file (or an LLVM function for target "llvm").
+
+    ``target``: "cuda:90" and the like, "hip:gfx942", "interpret", "llvm"; None is the GPU that is there, else
+    "interpret". ``verify=False`` fuses nothing and makes no certificate. ``max_passes`` demands a number of passes.
+
+    Raises UnsupportedProgram for what cannot be compiled, VerificationError (with ``.report``) where a proof fails that
+    the request depends on. A fusion that is not proved costs a pass, and is no error.
+    """
+    if schedule is not None:
+        raise UnsupportedProgram("schedule templates", why="only the automatic schedule (schedule=None) is built so far")
+    target = check_target(target) if target else gpu_target() or INTERPRET
+    prover = Prover()
+    loops = fuse(program, prover, enabled=verify)
+    verified = _verified(loops, prover, progress)
+    if max_passes is not None and loops.passes > max_passes:
+        report = Report.from_verified(verified)
+        raise VerificationError(_too_many(loops, max_passes), report)
+    definition = program_hash(program, SEMANTICS_VERSION)
+    first_line = f"# {COVERAGE}" if verify else "# NOT VERIFIED"
+    if target == "llvm":
+        from neptune_verified.targets.llvm import build
+
+        runner = build(loops)
+        source, roundings, configs = f"{first_line}\n# definition: sha256:{definition}\n{runner.source}", (), {}
+    else:
+        runner = None
+        tiles = lower(verified, strict_rounding)
+        emitted = emit(program, tiles, target, definition, first_line, loops.passes)
+        source, roundings, configs = emitted.source, tiles.roundings, emitted.configs
+    extra = {"kernel": {"name": program.name, "target": target, "configurations": configs}, "roundings": list(roundings)}
+    certificate = make_certificate(verified, source, extra) if verify else None
+    report = Report.from_verified(verified, source, extra)
+    return Kernel(program, loops, target, source, certificate, report, tuple(roundings), configs, runner)
+
+
+def _verified(loops: LoopProgram, prover: Prover, progress: Progress | None) -> VerifiedProgram:
+    try:
+        return verify(loops, prover, progress)
+    except Refused as e:
+        raise VerificationError(f"{loops.program.name} is not verified: {e}") from None
+
+
+def _too_many(loops: LoopProgram, wanted: int) -> str:
+    reasons = "; ".join(f"{r.consumer} over {', '.join(r.producers)}: {r.obligation} {r.reason}" for r in loops.refusals)
+    return f"{loops.program.name} needs {loops.passes} passes, {wanted} were demanded ({reasons or 'chain of map stages'})"
+
+
+def _call_llvm(runner: Any, program: Program, arrays: tuple[Any, ...], out: Any, scalars: dict[str, Any]) -> Any:
+    if len(arrays) != len(program.inputs):
+        raise TypeError(f"{program.name} takes {len(program.inputs)} arrays, got {len(arrays)}")
+    if out is not None:
+        raise TypeError("the target 'llvm' returns new arrays; out= is for Triton targets")
+    results = runner({t.name: a for t, a in zip(program.inputs, arrays, strict=True)}, scalars)
+    values = tuple(results[name] for name in program.outputs)
+    return values[0] if len(values) == 1 else values
