@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import sympy as sp
 
 from neptune_verified.fusion.sympify import CannotDerive, cases, from_sympy, normal, samples, to_sympy
-from neptune_verified.ir.expr import Const, Expr, Op, Var, const, contains, op, substitute, subterms, var
-from neptune_verified.ir.kinds import NONNEGATIVE, Kinds
+from neptune_verified.ir.expr import Const, Expr, Op, Var, contains, op, substitute, subterms, transform, var
+from neptune_verified.ir.kinds import NONNEGATIVE, KindAnalysis, Kinds
 from neptune_verified.ir.loops import T
 
 
@@ -41,19 +41,57 @@ Strategy = Callable[[Problem], Iterator[Expr]]
 def candidates(problem: Problem) -> Iterator[tuple[str, Expr]]:
     """(strategy, h) in order of preference; h over Var(t), old and new symbols. The last reason that nothing was
     proposed is raised as CannotDerive if no strategy proposed anything."""
-    proposed, reason = False, "no strategy applies"
+    proposed, reason = False, f"no strategy derives a repair for the reducer {problem.reducer}"
     seen: set[Expr] = set()
-    for name, strategy in STRATEGIES.get(problem.reducer, ()):
-        try:
-            for h in strategy(problem):
-                if h not in seen:
-                    seen.add(h)
-                    proposed = True
-                    yield name, h
-        except CannotDerive as e:
-            reason = str(e)
+    for form, back in (opaque(problem), (problem, {})):
+        for name, strategy in STRATEGIES.get(problem.reducer, ()):
+            try:
+                for found in strategy(form):
+                    h = substitute(found, back)
+                    if h not in seen:
+                        seen.add(h)
+                        proposed = True
+                        yield name, h
+            except CannotDerive as e:
+                reason = str(e)
     if not proposed:
         raise CannotDerive(reason)
+
+
+def opaque(problem: Problem) -> tuple[Problem, dict[Expr, Expr]]:
+    """The problem with its maximal element-free subterms that read a producer as producers of their own.
+
+    For ``|c| * rsqrt(r / n + eps)`` this gives ``u'/u`` with ``u = rsqrt(r / n + eps)``, instead of what algebra makes of
+    it: shorter, and the form in which the user wrote it."""
+    fixed = {*problem.old, *(v for v, _ in problem.parameters)}
+    found: dict[Expr, Var] = {}
+
+    def fn(x: Expr) -> Expr | None:
+        if x.dtype == "bool" or isinstance(x, Var | Const) or not contains(x, problem.old):
+            return None
+        if all(v in fixed for v in subterms(x) if isinstance(v, Var)):
+            return found.setdefault(x, var(f"U{len(found)}", x.dtype))
+        return None
+
+    term = transform(problem.term, fn)
+    given: dict[Expr, Kinds] = {**dict(zip(problem.old, problem.kinds, strict=True)), **dict(problem.parameters)}
+    analysis = KindAnalysis(None, given)
+    renaming = dict(zip(problem.old, problem.new, strict=True))
+    new = {x: var(f"{v.name}_new", v.dtype) for x, v in found.items()}
+    back: dict[Expr, Expr] = {}
+    for x, v in found.items():
+        back |= {v: x, new[x]: substitute(x, renaming)}
+    kinds = tuple(analysis.of(x) for x in found)
+    form = Problem(
+        problem.reducer,
+        term,
+        (*problem.old, *found.values()),
+        (*problem.new, *new.values()),
+        (*problem.kinds, *kinds),
+        problem.dtype,
+        problem.parameters,
+    )
+    return form, back
 
 
 class _Sampled:
@@ -213,4 +251,4 @@ STRATEGIES: dict[str, tuple[tuple[str, Strategy], ...]] = {
     "logaddexp": (("shift", shift), ("inverse", inverse)),
 }
 
-__all__ = ["STRATEGIES", "CannotDerive", "Problem", "candidates", "const"]
+__all__ = ["STRATEGIES", "CannotDerive", "Problem", "candidates"]
