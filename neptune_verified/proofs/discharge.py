@@ -46,8 +46,9 @@ def _discharge(statement: Statement, limits: Limits) -> Discharged:
         route = RouteResult("falsifier", Verdict.REFUTED, ms, str(found), counterexample=found)
         return Discharged(Verdict.REFUTED, (route,), found)
     if not seen.unsupported and not seen.relevant:
-        why = "no point satisfies the hypotheses" if not seen.points else "the right side is defined at no point"
-        return Discharged(Verdict.VACUOUS, (RouteResult("falsifier", Verdict.VACUOUS, ms, f"{why}, of all that were tried"),))
+        why = "satisfies the hypotheses" if not seen.points else "makes the right side defined"
+        route = RouteResult("falsifier", Verdict.VACUOUS, ms, f"no point that was tried {why}")
+        return Discharged(Verdict.VACUOUS, (route,))
     routes = (route_z3.prove(statement, limits.z3_ms, limits), route_sympy.prove(statement, limits.sympy_ms, limits))
     verdict = combine(r.verdict for r in routes)
     return Discharged(verdict, routes, next((r.counterexample for r in routes if r.counterexample), None))

@@ -86,7 +86,7 @@ class Meaning:
         return self.mp.mpf(x.numerator) / x.denominator if type(x) is Fraction else x
 
     def sign(self, x: Value) -> int:
-        return (x > 0) - (x < 0)
+        return int(x > 0) - int(x < 0)
 
     def compare(self, x: Value, y: Value) -> int:
         if type(x) is type(y):
@@ -216,7 +216,7 @@ class Meaning:
             return Fraction(int(x))
         if target in FLOATS or source in INTS:
             return x
-        return UNDEFINED if is_inf(x) else self.whole(lambda v: self.mp.floor(v) if v > 0 else self.mp.ceil(v), math.trunc, x)
+        return UNDEFINED if is_inf(x) else self.whole(int, math.trunc, x)
 
     def agree(self, x: Value, y: Value) -> bool:
         """Equal: exactly if both are exact, otherwise to 30 digits."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from neptune_verified.ir.expr import INTS, Const, Expr, Op, Var, contains, subterms
+from neptune_verified.ir.expr import INTS, Const, Expr, Op, Var, contains
 from neptune_verified.proofs.evaluate import (
     CONFIRM,
     FIND,
@@ -79,13 +79,22 @@ def ever_defined(statement: Statement, limits: Limits = LIMITS) -> bool:
 
 
 def refutes(statement: Statement, point: dict[Var, Value]) -> Counterexample | None:
-    """The counterexample at this point if it is one, at two precisions, made small. Points outside the domain are none."""
+    """The counterexample at this point if it is one, made small. A point outside the domain is none."""
     try:
         search = Search(statement, LIMITS)
     except Unsupported:
         return None
     false = search.in_domain(point) and search.is_counterexample(point)
     return search.counterexample(search.shrink(point)) if false else None
+
+
+def admissible(statement: Statement, point: dict[Var, Value]) -> bool:
+    """Whether the point lies in the domain and satisfies the hypotheses, at two precisions."""
+    try:
+        search = Search(statement, LIMITS)
+        return search.in_domain(point) and all(search.outcome(point, m).admissible for m in (FIND, CONFIRM))
+    except (Unsupported, OutOfReach):
+        return False
 
 
 def survey(statement: Statement, limits: Limits = LIMITS) -> Survey:
@@ -183,7 +192,9 @@ class Search:
         seen: set[tuple[Value, ...]] = set()
         deadline = time.monotonic() + self.limits.falsify_ms / 1000
         for attempt, point in enumerate(self.candidates()):
-            if attempt >= self.limits.attempts or result.points >= (enough or self.wanted) or time.monotonic() > deadline:
+            if attempt >= self.limits.attempts or result.points >= (enough or self.wanted):
+                break
+            if time.monotonic() > deadline:
                 break
             try:
                 repaired = self.repair(point)
@@ -207,10 +218,10 @@ class Search:
         for kinds in self.kinds.values():
             total *= len(kinds)
         if total <= self.limits.kind_combinations:
-            combos = sorted(itertools.product(*self.kinds.values()), key=lambda c: sorted(map(ORDER.__getitem__, c), reverse=True))
+            combos = sorted(itertools.product(*self.kinds.values()), key=simplicity)
         else:
             combos = [tuple(map(self.random.choice, self.kinds.values())) for _ in range(self.limits.kind_combinations)]
-        self.wanted = min(self.limits.points, max(60, 6 * len(combos)))
+        self.wanted = min(self.limits.points, max(60, 4 * len(combos)))
         for combo in combos:
             yield {v: self.pools[v][kind][0] for v, kind in zip(self.vars, combo)}
         while True:
@@ -218,7 +229,7 @@ class Search:
                 yield {v: self.draw(v, kind) for v, kind in zip(self.vars, combo)}
 
     def pool(self, v: Var) -> dict[str, list[Value]]:
-        """The values of each kind to draw from, simplest first: SIMPLE, the statement's own numbers and their neighbours."""
+        """The values of each kind to draw from, simplest first; the statement's own numbers and neighbours are last."""
         if v.dtype == "bool":
             return {"true": [True], "false": [False]}
         own = [n.value for n in self.terms.nodes if isinstance(n, Const) and isinstance(n.value, Fraction)]
@@ -283,7 +294,7 @@ class Search:
             return {}
         value = values[self.terms.index[b]]
         step = Fraction(self.random.randint(1, 3))
-        if value is UNDEFINED or (not isinstance(value, Fraction) and not (is_inf(value) and name in ("eq", "le", "ge"))):
+        if not isinstance(value, Fraction) and not (is_inf(value) and name in ("eq", "le", "ge")):
             return {}
         if is_inf(value) or name == "eq":
             return {a: value}
@@ -303,6 +314,10 @@ class Search:
                         point = smaller
                         break
         return point
+
+
+def simplicity(kinds: tuple[str, ...]) -> list[int]:
+    return sorted((ORDER[k] for k in kinds), reverse=True)
 
 
 MIRROR = {"eq": "eq", "ne": "ne", "le": "ge", "ge": "le", "lt": "gt", "gt": "lt"}

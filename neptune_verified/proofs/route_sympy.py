@@ -1,10 +1,10 @@
 """Trusted: the SymPy route: a finite split over the kinds of every symbol, each case closed by SymPy's normal form.
 
 A finite symbol starts as one case with the signs that its kinds allow and is split only where an operation needs to
-know more: by its sign, or two symbols by their order (``y = x + d``, d positive). Hypotheses drop cases that contradict
-them, and ``a <= b`` between finite symbols is used by the same substitution with d nonnegative; a hypothesis that cannot
-be used is left out, which proves less, never more. SymPy refutes nothing: only a point at which the statement evaluates
-to false does.
+know more: by its sign, two symbols by their order (``y = x + d``, d positive), or by the sign of an expression, which
+is then assumed. Hypotheses drop cases that contradict them, and ``a <= b`` is used by the same substitution with d
+nonnegative; a hypothesis that cannot be used is left out, which proves less, never more. SymPy refutes nothing: only a
+point at which the statement evaluates to false does.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from neptune_verified.proofs.statement import FINITE, Defined, Equal, Holds, Ref
 from neptune_verified.proofs.sympy_terms import (
     INF,
     UNDEFINED,
+    Contradiction,
     Evaluator,
     OutOfTime,
     Undecided,
@@ -37,6 +38,9 @@ from neptune_verified.proofs.verdict import RouteResult, Verdict
 ROUTE = "sympy"
 ALL = frozenset((-1, 0, 1))
 POSITIVE = frozenset((1,))
+#: Signs of expressions assumed in one case, at most; each triples the cases.
+MOST_ASSUMED = 4
+OTHER_KINDS: tuple[tuple[str, Value], ...] = (("-inf", -INF), ("+inf", INF), ("true", True), ("false", False))
 SIGN = {"neg": -1, "zero": 0, "pos": 1}
 ASSUME: dict[frozenset[int], dict[str, bool]] = {
     frozenset((1,)): {"positive": True},
@@ -55,7 +59,7 @@ def prove(statement: Statement, timeout_ms: int = LIMITS.sympy_ms, limits: Limit
     try:
         verdict, detail = Split(statement, timeout_ms, limits).run()
         if verdict is Verdict.PROVED and statement.hypotheses and not falsify.satisfiable(statement, limits):
-            verdict, detail = Verdict.UNKNOWN, "no point satisfies the hypotheses as far as seen"
+            verdict, detail = Verdict.UNKNOWN, "no point was found that satisfies the hypotheses"
         if verdict is Verdict.UNKNOWN:
             counterexample = falsify.falsify(statement, limits)
             verdict = Verdict.REFUTED if counterexample else verdict
@@ -72,15 +76,24 @@ def prove(statement: Statement, timeout_ms: int = LIMITS.sympy_ms, limits: Limit
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Values of the symbols, the signs of the SymPy symbols in them, and the hypotheses already used."""
+    """Values of the symbols, the signs of the SymPy symbols in them, the hypotheses already used, and the signs that
+    expressions have in this case."""
 
     env: dict[Var, Value]
     signs: dict[Any, frozenset[int]]
     used: frozenset[int]
+    assumed: dict[Any, int]
 
     def replace(self, old: Any, new: Any, signs: dict[Any, frozenset[int]]) -> Case:
         env = {v: x.xreplace({old: new}) if isinstance(x, sp.Basic) else x for v, x in self.env.items()}
-        return Case(env, {**{s: k for s, k in self.signs.items() if s != old}, **signs}, self.used)
+        assumed = {e.xreplace({old: new}): sign for e, sign in self.assumed.items()}
+        return Case(env, {**{s: k for s, k in self.signs.items() if s != old}, **signs}, self.used, assumed)
+
+    def mark(self, hypothesis: int) -> Case:
+        return Case(self.env, self.signs, self.used | {hypothesis}, self.assumed)
+
+    def assume(self, e: Any, sign: int) -> Case:
+        return Case(self.env, self.signs, self.used, {**self.assumed, e: sign})
 
     def __str__(self) -> str:
         return ", ".join(f"{v.name} = {describe(x, self.signs)}" for v, x in self.env.items())
@@ -138,7 +151,7 @@ class Split:
             finite = frozenset(SIGN[k] for k in s.kinds & FINITE)
             if finite:
                 own.append((s.var.name, finite))
-            own += [x for kind, x in (("-inf", -INF), ("+inf", INF), ("true", True), ("false", False)) if kind in s.kinds]
+            own += [x for kind, x in OTHER_KINDS if kind in s.kinds]
             choices.append(own)
         for combination in itertools.product(*choices):
             env: dict[Var, Value] = {}
@@ -147,13 +160,19 @@ class Split:
                 env[s.var] = self.symbol(*x) if isinstance(x, tuple) else x
                 if isinstance(x, tuple) and env[s.var] != 0:
                     signs[env[s.var]] = x[1]
-            yield Case(env, signs, frozenset())
+            yield Case(env, signs, frozenset(), {})
 
     # ------------------------------------------------------------------------------------------ one case
 
-    def step(self, case: Case) -> list[Case] | None | str:
+    def step(self, case: Case) -> list[Case] | str | None:
         """Smaller cases to look at instead; None if the goal holds in this one; a reason why it is not seen to."""
-        evaluator = Evaluator(case.env, self.tick)
+        evaluator = Evaluator(case.env, case.assumed, self.tick)
+        try:
+            return self.look(case, evaluator)
+        except Contradiction:
+            return []
+
+    def look(self, case: Case, evaluator: Evaluator) -> list[Case] | str | None:
         for k, h in enumerate(self.hypotheses):
             try:
                 if evaluator.value(h) is not True:
@@ -162,13 +181,13 @@ class Split:
                 continue
             except Undecided as e:
                 if k not in case.used:
-                    parts = self.use(h, evaluator, Case(case.env, case.signs, case.used | {k}), e)
+                    parts = self.use(h, evaluator, case.mark(k), e)
                     if parts is not None:
                         return parts
         try:
             return None if self.goal_holds(evaluator) else self.refine(case, evaluator)
         except Undecided as e:
-            return self.split(case, e.expr) or str(e)
+            return self.split(case, *e.forms) or str(e)
 
     def goal_holds(self, evaluator: Evaluator) -> bool:
         match self.statement.goal:
@@ -198,9 +217,10 @@ class Split:
                         return parts
         return "not equal in normal form"
 
-    def split(self, case: Case, e: Any) -> list[Case]:
-        """Cases that decide the sign of e: by the order of two symbols or by the sign of one; none if neither helps."""
-        factors = sp.Mul.make_args(sp.factor(sp.together(e)) if e.is_Add else e)
+    def split(self, case: Case, *forms: Any) -> list[Case]:
+        """Cases that decide the sign of all ``forms``: by the order of two symbols, by the sign of one, or by the sign
+        itself. None if too much is assumed already."""
+        factors = [f for e in forms for f in sp.Mul.make_args(sp.factor(sp.together(e)) if e.is_Add else e)]
         for factor in factors:
             pair = difference(factor)
             if pair and all(x in case.signs for x in pair):
@@ -219,7 +239,9 @@ class Split:
             for s in sorted(factor.free_symbols, key=str):
                 if len(case.signs.get(s, ())) > 1:
                     return self.by_sign(case, s)
-        return []
+        if len(case.assumed) >= MOST_ASSUMED or forms[0] in case.assumed:
+            return []
+        return [case.assume(forms[0], sign) for sign in (-1, 0, 1)]
 
     def by_sign(self, case: Case, s: Any) -> list[Case]:
         name = s.name.rsplit("_", 1)[0]

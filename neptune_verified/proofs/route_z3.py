@@ -27,7 +27,7 @@ ROUTE = "z3"
 
 
 def prove(statement: Statement, timeout_ms: int = LIMITS.z3_ms, limits: Limits = LIMITS) -> RouteResult:
-    """Decide the statement. Never raises: an unexpected failure is UNKNOWN, a construct without encoding UNSUPPORTED."""
+    """Decide the statement. Never raises: a failure is UNKNOWN, a construct without encoding UNSUPPORTED."""
     start = time.perf_counter()
     try:
         result = Goal(statement, timeout_ms, limits).decide()
@@ -40,12 +40,12 @@ def prove(statement: Statement, timeout_ms: int = LIMITS.z3_ms, limits: Limits =
 
 
 def script(statement: Statement, facts: bool = False, limits: Limits = LIMITS) -> str:
-    """The text that ``prove`` runs; the same for the same statement. ``facts``: with the monotonicity of exp and log."""
+    """The text that ``prove`` runs, the same for the same statement; ``facts``: with exp and log increasing."""
     return Goal(statement, limits.z3_ms, limits).text(facts)
 
 
 def run_script(text: str, timeout_ms: int = LIMITS.z3_ms, limits: Limits = LIMITS) -> Verdict:
-    """Run a text of ``prove`` again. PROVED only if its one check gives unsat; sat is UNKNOWN, as it refutes nothing."""
+    """Run a text of ``prove`` again. PROVED only if its one check gives unsat; sat is UNKNOWN: it refutes nothing."""
     try:
         return VERDICTS[check(text, timeout_ms, limits)[0]]
     except Exception:  # malformed text proves nothing
@@ -118,10 +118,11 @@ class Goal:
         return self.print([*self.hypotheses, ("or", *failures)], facts)
 
     def print(self, formulas: list[Formula], facts: bool) -> str:
-        names = [f"{symbol_name(self.statement.symbols, k)}: {s.meaning or s.var.name}, one of {', '.join(falsify.ordered(s.kinds))}"
-                 for k, s in enumerate(self.statement.symbols)]  # fmt: skip
+        symbols = self.statement.symbols
+        names = [f"{symbol_name(symbols, k)}: {s.meaning or s.var.name}, one of {', '.join(falsify.ordered(s.kinds))}"
+                 for k, s in enumerate(symbols)]  # fmt: skip
         origins = [f"assumed: {h.origin}" for h in self.statement.hypotheses]
-        return Script(self.statement.symbols, formulas, facts).text([*names, *origins])
+        return Script(symbols, formulas, facts).text([*names, *origins])
 
     def decide(self) -> RouteResult:
         answer = ""
@@ -141,23 +142,30 @@ class Goal:
         return RouteResult(ROUTE, verdict, detail=f"Z3 says {answer}; no confirmed counterexample", script=text)
 
     def not_vacuous(self, text: str) -> RouteResult:
-        if self.hypotheses:
-            answer, _ = check(self.print(list(self.hypotheses), False), self.timeout_ms, self.limits)
-            if answer == "unsat":
-                return RouteResult(ROUTE, Verdict.VACUOUS, detail="the hypotheses contradict each other", script=text)
-            if answer != "sat" and not falsify.satisfiable(self.statement, self.limits):
-                return RouteResult(ROUTE, Verdict.UNKNOWN, detail="no point satisfies the hypotheses as far as seen", script=text)
-        return RouteResult(ROUTE, Verdict.PROVED, script=text)
+        """Proved, if some point satisfies the hypotheses: the model's, or one that the falsifier finds."""
+        if not self.hypotheses:
+            return RouteResult(ROUTE, Verdict.PROVED, script=text)
+        answer, solver = check(self.print(list(self.hypotheses), False), self.timeout_ms, self.limits)
+        if answer == "unsat":
+            return RouteResult(ROUTE, Verdict.VACUOUS, detail="the hypotheses contradict each other", script=text)
+        witness = answer == "sat" and falsify.admissible(self.statement, self.point(solver))
+        if witness or falsify.satisfiable(self.statement, self.limits):
+            return RouteResult(ROUTE, Verdict.PROVED, script=text)
+        why = "no point was found that satisfies the hypotheses"
+        return RouteResult(ROUTE, Verdict.UNKNOWN, detail=why, script=text)
 
     def replay(self, solver: Any) -> Counterexample | None:
         """The model's point, if the statement is false there."""
+        return falsify.refutes(self.statement, self.point(solver))
+
+    def point(self, solver: Any) -> dict[Var, Value]:
         model = solver.model()
         values = {d.name(): model[d] for d in model.decls()}
         point: dict[Var, Value] = {}
         for k, s in enumerate(self.statement.symbols):
             name = symbol_name(self.statement.symbols, k)
             point[s.var] = point_value(name, values, s.var.dtype == "bool", s.kinds)
-        return falsify.refutes(self.statement, point)
+        return point
 
 
 def point_value(name: str, values: dict[str, Any], is_bool: bool, kinds: frozenset[str]) -> Value:

@@ -33,15 +33,20 @@ UNDEFINED = Undefined()
 
 
 class Undecided(Exception):
-    """The sign of ``expr`` decides, and the assumptions do not give it."""
+    """The sign of ``expr`` decides (or of ``other``, which is the same), and the assumptions do not give it."""
 
-    def __init__(self, expr: Any) -> None:
+    def __init__(self, expr: Any, other: Any = None) -> None:
         super().__init__(f"sign of {expr}")
         self.expr = expr
+        self.forms = (expr,) if other is None else (expr, other)
 
 
 class Unsupported(Exception):
     """A construct that this route does not express; the text names it."""
+
+
+class Contradiction(Exception):
+    """The assumed signs exclude each other: the case is empty."""
 
 
 class OutOfTime(Exception):
@@ -84,29 +89,6 @@ def factored(e: Any) -> Any:
     return sp.factor(sp.together(e)) if sp.count_ops(e) < 60 else e
 
 
-def decide(e: Any, *groups: tuple[int, ...]) -> int:
-    """The position of the group that holds the sign of e; raises Undecided when more than one can."""
-    possible = signs(e)
-    live = [k for k, group in enumerate(groups) if possible & set(group)]
-    if len(live) == 1:
-        return live[0]
-    raise Undecided(e)
-
-
-def compare(x: Value, y: Value, *groups: tuple[int, ...]) -> int:
-    """The position of the group that holds the sign of x - y."""
-    if infinite(x) or infinite(y):
-        a, b = (x if infinite(x) else 0), (y if infinite(y) else 0)
-        sign = (a > b) - (a < b)
-        return next(k for k, group in enumerate(groups) if sign in group)
-    try:
-        return decide(x - y, *groups)
-    except Undecided:
-        if x.is_positive and y.is_positive:
-            return decide(sp.expand_log(sp.log(x) - sp.log(y)), *groups)
-        raise
-
-
 def zero(e: Any) -> bool:
     """Whether a finite expression is 0, by normal form."""
     if e == 0 or sp.expand(e) == 0:
@@ -126,11 +108,148 @@ def equal(x: Any, y: Any) -> bool:
     return bool((x - y).has(sp.log)) and zero(sp.exp(sp.expand_log(x)) - sp.exp(sp.expand_log(y)))
 
 
+def add(x: Value, y: Value) -> Value:
+    if infinite(x) or infinite(y):
+        return UNDEFINED if infinite(x) and infinite(y) and x != y else x if infinite(x) else y
+    return x + y
+
+
+def exp(x: Value) -> Value:
+    if infinite(x):
+        return INF if x > 0 else sp.S.Zero
+    return sp.exp(x)
+
+
+class Operations:
+    """The operations in one case, in which the expressions of ``assumed`` have the given signs."""
+
+    def __init__(self, assumed: Mapping[Any, int]) -> None:
+        self.assumed = assumed
+        self.table: dict[str, Callable[..., Value]] = {
+            "add": add, "sub": lambda x, y: add(x, -y), "mul": self.mul, "div": self.div, "pow": self.power,
+            "neg": lambda x: -x, "abs": self.absolute,
+            "max": self.extremum((0, 1), (-1,)), "min": self.extremum((-1, 0), (1,)),
+            "exp": exp, "exp2": lambda x: exp(x if infinite(x) else x * sp.log(2)), "log": self.log,
+            "sqrt": lambda x: self.power(x, sp.Rational(1, 2)), "rsqrt": lambda x: self.power(x, sp.Rational(-1, 2)),
+            "sigmoid": lambda x: self.div(sp.S.One, add(sp.S.One, exp(-x))),
+            "lt": self.comparison(-1), "le": self.comparison(-1, 0), "gt": self.comparison(1),
+            "ge": self.comparison(0, 1), "eq": self.comparison(0), "ne": self.comparison(-1, 1),
+            "and": lambda x, y: x and y, "or": lambda x, y: x or y, "not": lambda x: not x,
+        }  # fmt: skip
+
+    def decide(self, e: Any, *groups: tuple[int, ...]) -> int:
+        """The position of the group that holds the sign of e; raises Undecided when more than one can."""
+        possible = signs(e)
+        if not possible:
+            raise ValueError(f"SymPy gives {e} no sign")
+        if e in self.assumed:
+            possible &= {self.assumed[e]}
+        live = [k for k, group in enumerate(groups) if possible & set(group)]
+        if len(live) == 1:
+            return live[0]
+        if not live:
+            raise Contradiction
+        raise Undecided(e)
+
+    def compare(self, x: Value, y: Value, *groups: tuple[int, ...]) -> int:
+        """The position of the group that holds the sign of x - y."""
+        if infinite(x) or infinite(y):
+            a, b = (x if infinite(x) else 0), (y if infinite(y) else 0)
+            sign = (a > b) - (a < b)
+            return next(k for k, group in enumerate(groups) if sign in group)
+        try:
+            return self.decide(x - y, *groups)
+        except Undecided as first:
+            if x.is_positive and y.is_positive:
+                try:
+                    return self.decide(sp.expand_log(sp.log(x) - sp.log(y)), *groups)
+                except Undecided as second:
+                    raise Undecided(first.expr, second.expr) from None
+            raise
+
+    def mul(self, x: Value, y: Value) -> Value:
+        if infinite(x) and infinite(y):
+            return x * y
+        if infinite(x) or infinite(y):
+            finite, other = (y, x) if infinite(x) else (x, y)
+            return (-other, UNDEFINED, other)[self.decide(finite, (-1,), (0,), (1,))]
+        return x * y
+
+    def div(self, x: Value, y: Value) -> Value:
+        if infinite(y):
+            return UNDEFINED if infinite(x) else sp.S.Zero
+        if infinite(x):
+            return (-x, UNDEFINED, x)[self.decide(y, (-1,), (0,), (1,))]
+        return x / y if self.decide(y, (0,), (-1, 1)) else UNDEFINED
+
+    def power(self, x: Value, y: Value) -> Value:
+        if infinite(y):
+            raise Unsupported("a power with an infinite exponent")
+        if not y.is_Rational:
+            return self.symbolic_power(x, y)
+        if y == 0:
+            return sp.S.One
+        if infinite(x):
+            if x < 0 and not y.is_Integer:
+                return UNDEFINED
+            return sp.S.Zero if y < 0 else -INF if x < 0 and y % 2 == 1 else INF
+        if y.is_Integer and y > 0:
+            return x**y
+        at_zero = sp.S.Zero if y > 0 else UNDEFINED
+        if y.is_Integer:
+            return x**y if self.decide(x, (0,), (-1, 1)) else at_zero
+        case = self.decide(x, (-1,), (0,), (1,))
+        return (UNDEFINED, at_zero)[case] if case < 2 else x**y
+
+    def symbolic_power(self, x: Value, y: Any) -> Value:
+        if infinite(x) or self.decide(x, (-1,), (0, 1)) == 0:
+            raise Unsupported("a power with a symbolic exponent of a negative or infinite base")
+        if self.decide(x, (0,), (1,)):
+            return sp.exp(y * sp.log(x))
+        return (UNDEFINED, sp.S.One, sp.S.Zero)[self.decide(y, (-1,), (0,), (1,))]
+
+    def log(self, x: Value) -> Value:
+        if infinite(x):
+            return x if x > 0 else UNDEFINED
+        case = self.decide(x, (-1,), (0,), (1,))
+        return (UNDEFINED, -INF)[case] if case < 2 else sp.log(x)
+
+    def absolute(self, x: Value) -> Value:
+        if infinite(x):
+            return INF
+        return x if self.decide(x, (-1,), (0, 1)) else -x
+
+    def extremum(self, first: tuple[int, ...], other: tuple[int, ...]) -> Callable[[Value, Value], Value]:
+        return lambda x, y: y if self.compare(x, y, first, other) else x
+
+    def comparison(self, *true: int) -> Callable[[Value, Value], Value]:
+        false = tuple(s for s in (-1, 0, 1) if s not in true)
+
+        def fn(x: Value, y: Value) -> Value:
+            if isinstance(x, bool):
+                if true not in ((0,), (-1, 1)):
+                    raise Unsupported("an order between truth values")
+                return (x == y) == (true == (0,))
+            return self.compare(x, y, true, false) == 0
+
+        return fn
+
+    def cast(self, x: Value, source: str, target: str) -> Value:
+        if target == "bool":
+            return x if source == "bool" else True if infinite(x) else bool(self.decide(x, (0,), (-1, 1)))
+        if source == "bool":
+            return sp.Integer(int(x))
+        if target in FLOATS or source in INTS:
+            return x
+        raise Unsupported(f"cast to {target}")
+
+
 class Evaluator:
     """Values of expressions in one case: ``env`` gives the symbols' values; ``tick`` is called at each operation."""
 
-    def __init__(self, env: Mapping[Var, Value], tick: Callable[[], None]) -> None:
+    def __init__(self, env: Mapping[Var, Value], assumed: Mapping[Any, int], tick: Callable[[], None]) -> None:
         self.env, self.tick = env, tick
+        self.operations = Operations(assumed)
         self.memo: dict[Expr, Value] = {}
 
     def value(self, e: Expr) -> Value:
@@ -155,122 +274,9 @@ class Evaluator:
                 if any(v is UNDEFINED for v in values):
                     return UNDEFINED
                 if name == "cast":
-                    return cast(values[0], args[0].dtype, dtype)
-                if name not in MEANING or (name == "div" and dtype in INTS):
+                    return self.operations.cast(values[0], args[0].dtype, dtype)
+                if name not in self.operations.table or (name == "div" and dtype in INTS):
                     raise Unsupported(name)
-                return MEANING[name](*values)
+                return self.operations.table[name](*values)
             case _:
                 raise Unsupported(f"{type(e).__name__} {getattr(e, 'name', '')}".strip())
-
-
-def add(x: Value, y: Value) -> Value:
-    if infinite(x) or infinite(y):
-        return UNDEFINED if infinite(x) and infinite(y) and x != y else x if infinite(x) else y
-    return x + y
-
-
-def neg(x: Value) -> Value:
-    return -x
-
-
-def mul(x: Value, y: Value) -> Value:
-    if infinite(x) and infinite(y):
-        return x * y
-    if infinite(x) or infinite(y):
-        finite, other = (y, x) if infinite(x) else (x, y)
-        return (-other, UNDEFINED, other)[decide(finite, (-1,), (0,), (1,))]
-    return x * y
-
-
-def div(x: Value, y: Value) -> Value:
-    if infinite(y):
-        return UNDEFINED if infinite(x) else sp.S.Zero
-    if infinite(x):
-        return (-x, UNDEFINED, x)[decide(y, (-1,), (0,), (1,))]
-    return x / y if decide(y, (0,), (-1, 1)) else UNDEFINED
-
-
-def power(x: Value, y: Value) -> Value:
-    if infinite(y):
-        raise Unsupported("a power with an infinite exponent")
-    if not y.is_Rational:
-        return symbolic_power(x, y)
-    if y == 0:
-        return sp.S.One
-    if infinite(x):
-        if x < 0 and not y.is_Integer:
-            return UNDEFINED
-        return sp.S.Zero if y < 0 else -INF if x < 0 and y % 2 == 1 else INF
-    if y.is_Integer and y > 0:
-        return x**y
-    at_zero = sp.S.Zero if y > 0 else UNDEFINED
-    if y.is_Integer:
-        return x**y if decide(x, (0,), (-1, 1)) else at_zero
-    case = decide(x, (-1,), (0,), (1,))
-    return (UNDEFINED, at_zero)[case] if case < 2 else x**y
-
-
-def symbolic_power(x: Value, y: Any) -> Value:
-    if infinite(x) or decide(x, (-1,), (0, 1)) == 0:
-        raise Unsupported("a power with a symbolic exponent of a negative or infinite base")
-    if decide(x, (0,), (1,)):
-        return sp.exp(y * sp.log(x))
-    return (UNDEFINED, sp.S.One, sp.S.Zero)[decide(y, (-1,), (0,), (1,))]
-
-
-def exp(x: Value) -> Value:
-    if infinite(x):
-        return INF if x > 0 else sp.S.Zero
-    return sp.exp(x)
-
-
-def log(x: Value) -> Value:
-    if infinite(x):
-        return x if x > 0 else UNDEFINED
-    case = decide(x, (-1,), (0,), (1,))
-    return (UNDEFINED, -INF)[case] if case < 2 else sp.log(x)
-
-
-def absolute(x: Value) -> Value:
-    if infinite(x):
-        return INF
-    return x if decide(x, (-1,), (0, 1)) else -x
-
-
-def extremum(first: tuple[int, ...], other: tuple[int, ...]) -> Callable[[Value, Value], Value]:
-    return lambda x, y: y if compare(x, y, first, other) else x
-
-
-def comparison(*true: int) -> Callable[[Value, Value], Value]:
-    false = tuple(s for s in (-1, 0, 1) if s not in true)
-
-    def fn(x: Value, y: Value) -> Value:
-        if isinstance(x, bool):
-            if true not in ((0,), (-1, 1)):
-                raise Unsupported("an order between truth values")
-            return (x == y) == (true == (0,))
-        return compare(x, y, true, false) == 0
-
-    return fn
-
-
-def cast(x: Value, source: str, target: str) -> Value:
-    if target == "bool":
-        return x if source == "bool" else True if infinite(x) else bool(decide(x, (0,), (-1, 1)))
-    if source == "bool":
-        return sp.Integer(int(x))
-    if target in FLOATS or source in INTS:
-        return x
-    raise Unsupported(f"cast to {target}")
-
-
-MEANING: dict[str, Callable[..., Value]] = {
-    "add": add, "sub": lambda x, y: add(x, neg(y)), "mul": mul, "div": div, "pow": power, "neg": neg, "abs": absolute,
-    "max": extremum((0, 1), (-1,)), "min": extremum((-1, 0), (1,)),
-    "exp": exp, "exp2": lambda x: exp(x if infinite(x) else x * sp.log(2)), "log": log,
-    "sqrt": lambda x: power(x, sp.Rational(1, 2)), "rsqrt": lambda x: power(x, sp.Rational(-1, 2)),
-    "sigmoid": lambda x: div(sp.S.One, add(sp.S.One, exp(neg(x)))),
-    "lt": comparison(-1), "le": comparison(-1, 0), "gt": comparison(1), "ge": comparison(0, 1),
-    "eq": comparison(0), "ne": comparison(-1, 1),
-    "and": lambda x, y: x and y, "or": lambda x, y: x or y, "not": lambda x: not x,
-}  # fmt: skip

@@ -11,21 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
+from typing import Any
 
 from neptune_verified.ir.expr import FLOATS, INTS, Const, Expr, Op, Var
 from neptune_verified.proofs import z3_poly as P
 from neptune_verified.proofs.statement import Symbol
 
+#: -1, 0, 1; outcomes of a guard hold them beside the names of kinds.
+Sign = Any
 #: ("kind", k), ("truth", k) or ("sign", poly)
 Key = tuple[str, object]
-Guard = dict[Key, frozenset[object]]
+Guard = dict[Key, frozenset[Sign]]
 #: ("undefined",) | ("inf", 1 | -1) | ("real", poly) | ("bool", b) | ("opaque", reason)
 Value = tuple[object, ...]
 Case = tuple[Guard, Value]
 
 UNDEFINED: Value = ("undefined",)
-ALL_SIGNS = frozenset((-1, 0, 1))
+ALL_SIGNS: frozenset[Sign] = frozenset((-1, 0, 1))
 
 
 def opaque(reason: str) -> Value:
@@ -68,7 +70,7 @@ class Term:
 
     position: int
     kinds: tuple[str, ...]
-    signs: frozenset[object]
+    signs: frozenset[Sign]
 
 
 SIGN_OF_KIND = {"neg": -1, "zero": 0, "pos": 1}
@@ -101,7 +103,9 @@ class Lowering:
             case Const(value, dtype):
                 if dtype == "bool":
                     return [({}, boolean(bool(value)))]
-                return [({}, inf(1 if value > 0 else -1) if isinstance(value, float) else real(P.number(Fraction(value))))]
+                if isinstance(value, float):
+                    return [({}, inf(1 if value > 0 else -1))]
+                return [({}, real(P.number(Fraction(value))))]
             case Var() if e in self.terms:
                 return self.symbol(self.terms[e])
             case Op("select", (c, x, y)):
@@ -121,9 +125,7 @@ class Lowering:
         if "true" in t.kinds or "false" in t.kinds:
             return [({("truth", t.position): frozenset((k,))}, boolean(k == "true")) for k in t.kinds]
         result: list[Case] = []
-        outcomes = [k for k in ("-inf", "+inf") if k in t.kinds]
-        if t.signs:
-            outcomes.insert(0, "finite")
+        outcomes = ["finite"] * bool(t.signs) + [k for k in ("-inf", "+inf") if k in t.kinds]
         for k in outcomes:
             guard: Guard = {("kind", t.position): frozenset((k,))} if len(outcomes) > 1 else {}
             finite = P.atom(("s", t.position)) if t.signs != {0} else ()
@@ -173,7 +175,7 @@ class Lowering:
     def positive(self, guard: Guard) -> Callable[[P.Atom], bool]:
         return lambda a: self.atom_signs(a, guard) == {1}
 
-    def atom_signs(self, a: P.Atom, guard: Guard) -> frozenset[object]:
+    def atom_signs(self, a: P.Atom, guard: Guard) -> frozenset[Sign]:
         """The signs that an atom can have; a P atom under a whole power is read as its polynomial."""
         if a[0] in ("E", "L"):
             return frozenset((1,))
@@ -181,32 +183,33 @@ class Lowering:
             return self.signs[a[1]] & guard.get(("sign", P.atom(a)), ALL_SIGNS)
         return self.poly_signs(a[1], guard) if a[0] == "P" else ALL_SIGNS
 
-    def mono_signs(self, mono: P.Mono, c: Fraction, guard: Guard) -> frozenset[object]:
-        result = {1 if c > 0 else -1}
+    def mono_signs(self, mono: P.Mono, c: Fraction, guard: Guard) -> frozenset[Sign]:
+        result: set[Sign] = {1 if c > 0 else -1}
         for a, e in mono:
-            if e.denominator != 1:
-                continue
-            signs = {(s * s if e.numerator % 2 == 0 else s) for s in self.atom_signs(a, guard)}  # type: ignore[operator]
-            result = {r * s for r in result for s in signs}
+            if e.denominator == 1:
+                signs = {(s * s if e.numerator % 2 == 0 else s) for s in self.atom_signs(a, guard)}
+                result = {r * s for r in result for s in signs}
         return frozenset(result)
 
-    def poly_signs(self, p: P.Poly, guard: Guard) -> frozenset[object]:
+    def poly_signs(self, p: P.Poly, guard: Guard) -> frozenset[Sign]:
         if not p:
             return frozenset((0,))
-        total: set[object] = {0}
+        total: set[Sign] = {0}
         for mono, c in p:
             own = self.mono_signs(mono, c, guard)
             total = {z for x in total for y in own for z in sum_signs(x, y)}
             if total == ALL_SIGNS:
                 break
         key, flip = self.sign_key(p, guard)
+        if not key[1]:
+            return frozenset((0,))
         known = guard.get(key, ALL_SIGNS)
-        return frozenset(total & {-s if flip else s for s in known})  # type: ignore[operator]
+        return frozenset(total & {-s if flip else s for s in known})
 
     def sign_key(self, p: P.Poly, guard: Guard) -> tuple[Key, bool]:
         """The literal that the sign of p is about: positive factors dropped, first coefficient made 1."""
         rest = P.divide(p, P.content(p, self.positive(guard)), abs(p[0][1]))
-        flip = rest[0][1] < 0
+        flip = bool(rest) and rest[0][1] < 0
         return ("sign", P.scale(rest, Fraction(-1)) if flip else rest), flip
 
     def split(self, p: P.Poly, guard: Guard, *groups: tuple[int, ...]) -> Iterator[tuple[Guard, int]]:
@@ -219,7 +222,7 @@ class Lowering:
             return
         key, flip = self.sign_key(p, guard)
         for k, signs in live:
-            yield {**guard, key: frozenset(-s for s in signs) if flip else signs}, k  # type: ignore[operator]
+            yield {**guard, key: frozenset(-s for s in signs) if flip else signs}, k
 
     # ------------------------------------------------------------------------------------------ operations
 
@@ -415,7 +418,13 @@ def merged(cases: list[Case]) -> list[Case]:
     groups: dict[Value, list[Guard]] = {}
     for guard, value in cases:
         groups.setdefault(value, []).append(guard)
-    return [(g, value) for value, guards in groups.items() for g in reduce(join, guards, [])]
+    result: list[Case] = []
+    for value, guards in groups.items():
+        joined: list[Guard] = []
+        for guard in guards:
+            joined = join(joined, guard)
+        result.extend((g, value) for g in joined)
+    return result
 
 
 def join(guards: list[Guard], new: Guard) -> list[Guard]:
@@ -429,5 +438,5 @@ def join(guards: list[Guard], new: Guard) -> list[Guard]:
     return [*guards, new]
 
 
-def full(key: Key, outcomes: frozenset[object]) -> bool:
+def full(key: Key, outcomes: frozenset[Sign]) -> bool:
     return key[0] == "sign" and outcomes == ALL_SIGNS

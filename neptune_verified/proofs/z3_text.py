@@ -74,8 +74,9 @@ class Script:
             points = [(P.ZERO_POLY, P.number(1)), *pairs]
             for k, (x, ex) in enumerate(points):
                 for y, ey in points[:k]:
+                    both_positive = ("and", ("sign", ex, POSITIVE), ("sign", ey, POSITIVE))
                     for signs in (frozenset((1,)), frozenset((0,))):
-                        premise = nonzero(x, y) if pairs is exps else ("and", ("sign", ex, POSITIVE), ("sign", ey, POSITIVE))
+                        premise = nonzero(x, y) if pairs is exps else both_positive
                         yield ("=>", premise, ("=", ("sign", P.sub(x, y), signs), ("sign", P.sub(ex, ey), signs)))
         for x, ex in exps:
             tangent = ("sign", P.sub(ex, P.add(x, P.number(1))), frozenset((0, 1)))
