@@ -119,6 +119,9 @@ class Outcome:
 class Search:
     def __init__(self, statement: Statement, limits: Limits) -> None:
         self.statement, self.limits = statement, limits
+        for s in statement.symbols:
+            if not s.kinds <= set(BOOL_KINDS if s.var.dtype == "bool" else NUMBER_KINDS):
+                raise Unsupported(f"{s.var.name} has kinds of another type")
         self.vars = tuple(s.var for s in statement.symbols)
         self.kinds = {s.var: ordered(s.kinds) for s in statement.symbols}
         self.hypotheses = [h.expr for h in statement.hypotheses]
@@ -191,6 +194,8 @@ class Search:
         result = Survey()
         seen: set[tuple[Value, ...]] = set()
         deadline = time.monotonic() + self.limits.falsify_ms / 1000
+        if not all(self.kinds.values()):
+            return result
         for attempt, point in enumerate(self.candidates()):
             if attempt >= self.limits.attempts or result.points >= (enough or self.wanted):
                 break

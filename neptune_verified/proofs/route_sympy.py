@@ -10,8 +10,11 @@ point at which the statement evaluates to false does.
 from __future__ import annotations
 
 import itertools
+import signal
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +23,16 @@ import sympy as sp
 from neptune_verified.ir.expr import Expr, Op, Var
 from neptune_verified.proofs import falsify
 from neptune_verified.proofs.limits import LIMITS, Limits
-from neptune_verified.proofs.statement import FINITE, Defined, Equal, Holds, Refines, Statement
+from neptune_verified.proofs.statement import (
+    BOOL_KINDS,
+    FINITE,
+    NUMBER_KINDS,
+    Defined,
+    Equal,
+    Holds,
+    Refines,
+    Statement,
+)
 from neptune_verified.proofs.sympy_terms import (
     INF,
     UNDEFINED,
@@ -57,7 +69,8 @@ def prove(statement: Statement, timeout_ms: int = LIMITS.sympy_ms, limits: Limit
     start = time.perf_counter()
     counterexample = None
     try:
-        verdict, detail = Split(statement, timeout_ms, limits).run()
+        with alarm(timeout_ms):
+            verdict, detail = Split(statement, timeout_ms, limits).run()
         if verdict is Verdict.PROVED and statement.hypotheses and not falsify.satisfiable(statement, limits):
             verdict, detail = Verdict.UNKNOWN, "no point was found that satisfies the hypotheses"
         if verdict is Verdict.UNKNOWN:
@@ -72,6 +85,25 @@ def prove(statement: Statement, timeout_ms: int = LIMITS.sympy_ms, limits: Limit
         verdict, detail = Verdict.UNKNOWN, f"{type(e).__name__}: {e}"
     ms = (time.perf_counter() - start) * 1000
     return RouteResult(ROUTE, verdict, ms, detail, counterexample=counterexample)
+
+
+@contextmanager
+def alarm(timeout_ms: int) -> Iterator[None]:
+    """Interrupt a single SymPy call that runs too long; without effect outside the main thread or if a timer runs."""
+    usable = threading.current_thread() is threading.main_thread() and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+    def late(*_: object) -> None:
+        raise OutOfTime
+
+    previous = signal.signal(signal.SIGALRM, late) if usable else None
+    if usable:
+        signal.setitimer(signal.ITIMER_REAL, max(timeout_ms, 1) / 1000)
+    try:
+        yield
+    finally:
+        if usable:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, previous)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +155,9 @@ class Split:
     def run(self) -> tuple[Verdict, str]:
         if len({s.var for s in self.statement.symbols}) < len(self.statement.symbols):
             raise ValueError("a symbol is quantified twice")
+        for s in self.statement.symbols:
+            if not s.kinds <= set(BOOL_KINDS if s.var.dtype == "bool" else NUMBER_KINDS):
+                raise ValueError(f"{s.var.name} has kinds of another type")
         pending = list(self.initial())[::-1]
         survived, done = 0, 0
         while pending:

@@ -19,7 +19,8 @@ from neptune_verified.proofs.evaluate import INF, Value
 from neptune_verified.proofs.limits import LIMITS, Limits
 from neptune_verified.proofs.statement import Defined, Equal, Holds, Refines, Statement
 from neptune_verified.proofs.verdict import Counterexample, RouteResult, Verdict
-from neptune_verified.proofs.z3_cases import UNDEFINED, Case, Guard, Lowering, TooManyCases, meet
+from neptune_verified.proofs.z3_cases import UNDEFINED, Lowering, TooManyCases
+from neptune_verified.proofs.z3_guards import Case, Guard, meet
 from neptune_verified.proofs.z3_poly import TooLarge
 from neptune_verified.proofs.z3_text import Formula, Script, guard_formula, symbol_name
 
@@ -143,6 +144,9 @@ class Goal:
 
     def not_vacuous(self, text: str) -> RouteResult:
         """Proved, if some point satisfies the hypotheses: the model's, or one that the falsifier finds."""
+        empty = [s.var.name for s in self.statement.symbols if not s.kinds]
+        if empty:
+            return RouteResult(ROUTE, Verdict.VACUOUS, detail=f"{empty[0]} has no values", script=text)
         if not self.hypotheses:
             return RouteResult(ROUTE, Verdict.PROVED, script=text)
         answer, solver = check(self.print(list(self.hypotheses), False), self.timeout_ms, self.limits)

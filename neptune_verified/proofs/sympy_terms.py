@@ -49,8 +49,8 @@ class Contradiction(Exception):
     """The assumed signs exclude each other: the case is empty."""
 
 
-class OutOfTime(Exception):
-    """The deadline has passed."""
+class OutOfTime(BaseException):
+    """The deadline has passed. Not an Exception, so that no handler inside SymPy can hold it."""
 
 
 def infinite(x: Value) -> bool:
@@ -108,6 +108,15 @@ def equal(x: Any, y: Any) -> bool:
     return bool((x - y).has(sp.log)) and zero(sp.exp(sp.expand_log(x)) - sp.exp(sp.expand_log(y)))
 
 
+def monotone_image(x: Any, y: Any) -> Any:
+    """log x - log y for positive x and y, exp x - exp y where logarithms occur: of the sign of x - y. Or None."""
+    if x.is_positive and y.is_positive:
+        return sp.expand_log(sp.log(x) - sp.log(y))
+    if x.has(sp.log) or y.has(sp.log):
+        return sp.exp(sp.expand_log(x)) - sp.exp(sp.expand_log(y))
+    return None
+
+
 def add(x: Value, y: Value) -> Value:
     if infinite(x) or infinite(y):
         return UNDEFINED if infinite(x) and infinite(y) and x != y else x if infinite(x) else y
@@ -160,12 +169,13 @@ class Operations:
         try:
             return self.decide(x - y, *groups)
         except Undecided as first:
-            if x.is_positive and y.is_positive:
-                try:
-                    return self.decide(sp.expand_log(sp.log(x) - sp.log(y)), *groups)
-                except Undecided as second:
-                    raise Undecided(first.expr, second.expr) from None
-            raise
+            other = monotone_image(x, y)
+            if other is None:
+                raise
+            try:
+                return self.decide(other, *groups)
+            except Undecided:
+                raise Undecided(first.expr, other) from None
 
     def mul(self, x: Value, y: Value) -> Value:
         if infinite(x) and infinite(y):

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from neptune_verified.proofs import z3_poly as P
 from neptune_verified.proofs.statement import FINITE, Symbol
-from neptune_verified.proofs.z3_cases import ALL_SIGNS, Guard
+from neptune_verified.proofs.z3_guards import ALL_SIGNS, Guard
 
 #: ("and" | "or", *formulas) | ("not", f) | ("sign", poly, signs) | ("differ", poly, poly) | ("kind", k, outcomes)
 Formula = tuple[object, ...]

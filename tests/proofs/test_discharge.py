@@ -89,7 +89,7 @@ def _dropped(statement: Statement) -> Iterator[Statement]:
 
 
 @pytest.mark.parametrize(
-    "name", ["O1 guarded weighted", "O2 sum dead", "factor at most 1", "ratio at most 1", "mean fact", "O6 live"]
+    "name", ["O1 guarded weighted", "O6 guard refines", "factor at most 1", "ratio at most 1", "mean fact", "O6 live"]
 )
 def test_hypotheses_matter(name: str) -> None:
     """Without one of its hypotheses each of these is false."""

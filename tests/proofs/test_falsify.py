@@ -56,7 +56,8 @@ def test_value(text: str, expected: Value) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "x", "expected"),
     [("float32", "int32", Fraction(-3, 2), -1), ("float32", "bool", HALF, True),
-     ("float32", "bool", Fraction(0), False), ("bool", "float32", True, 1), ("float32", "float16", HALF, HALF), ("float32", "int32", -INF, UNDEFINED)],
+     ("float32", "bool", Fraction(0), False), ("bool", "float32", True, 1), ("float32", "float16", HALF, HALF),
+     ("float32", "int32", -INF, UNDEFINED)],
 )  # fmt: skip
 def test_cast(source: str, target: str, x: Value, expected: Value) -> None:
     v = var("v", source)
@@ -212,3 +213,9 @@ def test_hypotheses_are_true_only_if_defined() -> None:
     statement = Statement((Symbol(x, frozenset({"zero"})),), (assumed,), Defined(x))
     assert not falsify.satisfiable(statement)
     assert isinstance(x, Var)
+
+
+def test_domains_without_points() -> None:
+    x = var("x", F)
+    assert falsify.survey(Statement((Symbol(x, frozenset()),), (), Defined(x))).points == 0
+    assert "another type" in falsify.survey(Statement((Symbol(x, frozenset({"true"})),), (), Defined(x))).unsupported

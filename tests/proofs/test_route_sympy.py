@@ -46,7 +46,8 @@ def test_every_mutant_is_refused(repair) -> None:  # type: ignore[no-untyped-def
     for mutant in mutants(h, producers):
         if not repair.equivalent(mutant):
             statements = repair.statements(mutant)
-            assert any(route_sympy.prove(statements[k]).verdict is not Verdict.PROVED for k in ("O1", "O2", "O6")), mutant
+            verdicts = [route_sympy.prove(statements[k]).verdict for k in ("O1", "O2", "O6")]
+            assert any(v is not Verdict.PROVED for v in verdicts), mutant
 
 
 @pytest.mark.parametrize(
@@ -156,3 +157,14 @@ def test_a_symbol_quantified_twice_is_refused() -> None:
     s = Symbol(var("x", F), frozenset({"pos"}))
     twice = Statement((s, Symbol(s.var, frozenset({"neg"}))), (), Defined(s.var))
     assert route_sympy.prove(twice).verdict is Verdict.UNKNOWN
+
+
+def test_a_symbol_without_values_is_vacuous() -> None:
+    x = var("x", F)
+    assert route_sympy.prove(Statement((Symbol(x, frozenset()),), (), Defined(x))).verdict is Verdict.VACUOUS
+
+
+def test_kinds_of_another_type_are_refused() -> None:
+    x = var("x", F)
+    for kinds in ({"pos", "true"}, {"true"}, {"large"}):
+        assert route_sympy.prove(Statement((Symbol(x, frozenset(kinds)),), (), Defined(x))).verdict is Verdict.UNKNOWN
