@@ -14,6 +14,10 @@ from neptune_verified.tile.htile import TileKernel, TileProgram
 from neptune_verified.tile.ops import HELPERS, NEEDS
 from neptune_verified.tile.text import BodyPrinter
 
+AOT_TYPES = {
+    "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "int8": "i8", "int16": "i16",
+    "int32": "i32", "int64": "i64", "uint8": "u8", "bool": "i1",
+}  # fmt: skip
 ITEMSIZE = {"float16": 2, "bfloat16": 2, "float64": 8, "int8": 1, "uint8": 1, "int16": 2, "int64": 8, "bool": 1}
 
 
@@ -57,6 +61,7 @@ def emit(program: Program, tiles: TileProgram, target: str, definition: str, fir
                 "lines": lines,
                 "table": f"{_kernel_name(k).upper()}_CONFIGS",
                 "configs": [_config(c, printer) for c in chosen],
+                "signature": _signature(program, k, printer),
             }
         )
     source = _template().render(
@@ -89,6 +94,19 @@ def _params(program: Program, k: TileKernel, printer: BodyPrinter) -> list[str]:
     lines += [", ".join(k.sizes)] if k.sizes else []
     lines += [f"{b}: tl.constexpr" for b in printer.blocks.values()]
     return lines
+
+
+def _signature(program: Program, k: TileKernel, printer: BodyPrinter) -> str:
+    """Argument types for ahead-of-time compilation (lengths and strides as they are for contiguous tensors)."""
+    dtypes = {t.name: t.dtype for t in program.inputs} | {o.name: o.dtype for o in k.outputs}
+    sizes = {s.name: s.dtype for s in program.sizes}
+    names = [*k.tensors, *(o.name for o in k.outputs)]
+    entries = [f'"{printer.tensors[n]}": "*{AOT_TYPES[dtypes[n]]}"' for n in names]
+    for n in names:
+        rank = _rank(program, k, n)
+        entries += [f'"stride_{n}_{d}": "{"one" if d == rank - 1 else "i32"}"' for d in range(rank)]
+    entries += [f'"{s}": "{AOT_TYPES[sizes[s]]}"' for s in k.sizes]
+    return f"{{{', '.join(entries)}}}"
 
 
 def _config(c: TileConfig, printer: BodyPrinter) -> dict[str, str]:
