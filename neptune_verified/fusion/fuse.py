@@ -17,6 +17,7 @@ from neptune_verified.ir.expr import Axis, Expr, Reduce, substitute, subterms
 from neptune_verified.ir.inline import Closed, inline
 from neptune_verified.ir.loops import T, Hoist, LoopProgram, Nest, Output, Pass, Refusal
 from neptune_verified.ir.program import Program
+from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.kernel import Prover
 from neptune_verified.proofs.obligations import hoist_obligations
 
@@ -99,7 +100,10 @@ class _Builder:
         hoists: list[Hoist] = []
 
         def accept(h: Hoist) -> bool:
-            return self.prover.first_failure(hoist_obligations(self.program, h)) is None
+            try:
+                return self.prover.first_failure(hoist_obligations(self.program, h)) is None
+            except UnsupportedTerm:
+                return False
 
         for k, out in enumerate(group.outputs):
             expr, done = hoist_all(out.expr, self._name, accept)

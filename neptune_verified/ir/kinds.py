@@ -119,6 +119,7 @@ class KindAnalysis:
         self.given = dict(given or {})
         self.memo: dict[Expr, Kinds] = dict(self.given)
         self.facts = {(a.subject, a.kind): a for a in program.assumptions} if program else {}
+        self.lengths = program.shape_sizes() if program else frozenset()
 
     def has(self, subject: str, kind: str) -> bool:
         return (subject, kind) in self.facts
@@ -148,9 +149,9 @@ class KindAnalysis:
                 if dtype == "bool":
                     return frozenset({TRUE if value else FALSE})
                 return frozenset({_const_kind(value)})
-            case Size(name, dtype):
+            case Size(name):
                 kinds = self.declared(name)
-                return kinds & NONNEGATIVE if dtype not in FLOATS and not self.has(name, "scalar") else kinds
+                return kinds & NONNEGATIVE if name in self.lengths else kinds
             case Axis():
                 return NONNEGATIVE
             case Read(tensor, _, dtype):
@@ -232,7 +233,7 @@ class KindAnalysis:
     def under(self, given: dict[Expr, Kinds]) -> KindAnalysis:
         """The same analysis with the kinds of some subterms fixed."""
         inner = KindAnalysis(None, {**self.given, **given})
-        inner.facts = self.facts
+        inner.facts, inner.lengths = self.facts, self.lengths
         return inner
 
     def _constraint(self, cond: Expr, value: bool) -> dict[Expr, Kinds]:

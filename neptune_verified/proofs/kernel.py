@@ -74,15 +74,15 @@ def required(loops: LoopProgram) -> tuple[Obligation, ...]:
     """Every obligation of a loop program, stated from its definition. Raises Refused where one cannot be stated."""
     result: list[Obligation] = []
     for nest in loops.nests:
-        for hoist in nest.hoists:
-            result += hoist_obligations(loops.program, hoist)
-        for p in nest.passes:
-            for c in p.carried:
-                if c.repair is not None:
-                    try:
+        try:
+            for hoist in nest.hoists:
+                result += hoist_obligations(loops.program, hoist)
+            for p in nest.passes:
+                for c in p.carried:
+                    if c.repair is not None:
                         result += edge_obligations(loops.program, nest, p, c)
-                    except UnsupportedTerm as e:
-                        raise Refused(f"{c.name}: {e}") from e
+        except UnsupportedTerm as e:
+            raise Refused(f"{nest.name}: {e}") from e
     return tuple(dict.fromkeys(result))
 
 

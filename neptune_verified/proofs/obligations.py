@@ -47,7 +47,7 @@ from neptune_verified.ir.kinds import (
 from neptune_verified.ir.loops import T, Carried, Hoist, Nest, Pass, read_carried, repair_of
 from neptune_verified.ir.printing import Printer
 from neptune_verified.ir.program import Program
-from neptune_verified.proofs.abstract import Abstraction
+from neptune_verified.proofs.abstract import Abstraction, UnsupportedTerm
 from neptune_verified.proofs.statement import Defined, Equal, Goal, Hypothesis, Refines, Statement, Symbol
 
 
@@ -122,6 +122,7 @@ class Edge:
     def repair(self, t: Expr, source: str = "", target: str = "_new") -> Expr:
         """H(t, r, r') with r, r' the symbols of the given suffixes ("" is the old state)."""
         h = self.abstract(repair_of(self.pass_, self.consumer))
+        _require_defined(self.abstract, h, "the repair")
         mapping: dict[Expr, Expr] = {var(T, self.consumer.value.dtype): t}
         for old, new in self.symbols.values():
             mapping[old] = var(old.name + source, old.dtype)
@@ -228,6 +229,15 @@ class Edge:
         return Statement(tuple(s for s in candidates if s.var in used), tuple(kept), goal)
 
 
+def _require_defined(abstract: Abstraction, e: Expr, what: str) -> None:
+    """Elements are taken to be defined, because a term that evaluates an undefined one is undefined itself. That does not
+    excuse a repair or a template, which are evaluated whatever the terms do."""
+    used = set(subterms(e))
+    for x, v in abstract.elements.items():
+        if v in used and UNDEF in abstract.analysis.of(x):
+            raise UnsupportedTerm(f"{what} reads a value that can be undefined")
+
+
 def _vars(e: Expr) -> set[Expr]:
     return {x for x in subterms(e) if isinstance(x, Var)}
 
@@ -297,6 +307,11 @@ def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
     names = {x: var(f"A{k}", x.dtype) for k, x in enumerate(invariants)}
     abstract = Abstraction(analysis, [*names.values(), *slots])
     template = abstract(read_carried(hoist.template, names))
+    _require_defined(abstract, template, "the hoisted factor")
+    for x in invariants:
+        # Over an empty domain a reduction over the same domain is its neutral element, hence defined.
+        if [a.extent for a in x.axes] != extents and UNDEF in analysis.of(x):
+            raise UnsupportedTerm("the hoisted factor reads a value that can be undefined")
     old = abstract(read_carried(hoist.old.body, names))
     bodies = [substitute(r.body, dict(zip(r.axes, hoist.old.axes, strict=True))) for r in hoist.inner]
     inner = [abstract(read_carried(body, names)) for body in bodies]
