@@ -24,6 +24,7 @@ class Reading:
     name: str
     lines: Lines
     mask_literals: bool
+    drop_conditions: bool = False
     names: Names = field(default_factory=Names)
     sizes: Sizes = field(init=False)
     tensors: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
@@ -34,15 +35,15 @@ class Reading:
 
     def program(self, inputs: list[Any], outputs: list[Any], assume: list[Fact]) -> Program:
         self._check_arguments(inputs, outputs)
-        operations = self._operations(inputs, outputs)
-        axes = [a for o in operations for a in (*o.axis, *o.reduce_axis)]
+        found = self.operations(inputs, outputs)
+        axes = [a for o in found for a in (*o.axis, *o.reduce_axis)]
         self.sizes.iteration = self.lines.axis_keys() | {key(a.var) for a in axes}
         wanted = [self.names.give(t.op.name, "input") for t in inputs]
         tensors = tuple(self._input(t, n) for t, n in zip(inputs, wanted, strict=True))
         self._check_dims(inputs, tensors)
-        for o in operations:
+        for o in found:
             self._shape_sizes(o)
-        stages = tuple(s for o in operations for s in self._stages(o))
+        stages = tuple(s for o in found for s in self._stages(o))
         out_names = tuple(self.tensors[key(t.op), int(t.value_index)][0] for t in outputs)
         needed = _needed(stages, out_names)
         facts = self._assumptions(assume, inputs, tensors, needed)
@@ -75,7 +76,7 @@ class Reading:
         if not outputs:
             raise UnsupportedProgram("no outputs", self.name, None, "list the tensors that the kernel returns")
 
-    def _operations(self, inputs: list[Any], outputs: list[Any]) -> list[Any]:
+    def operations(self, inputs: list[Any], outputs: list[Any]) -> list[Any]:
         """The compute operations that the outputs need, producers first."""
         listed = {key(t.op) for t in inputs}
         done: dict[int, Any] = {}
@@ -127,7 +128,15 @@ class Reading:
     # ------------------------------------------------------------------------------------------ stages
 
     def _reader(self, stage: str, operation: Any) -> Reader:
-        return Reader(stage, self._loc(operation), self.sizes, self.tensors, self.mask_literals, self.notes)
+        return Reader(
+            stage,
+            self._loc(operation),
+            self.sizes,
+            self.tensors,
+            mask_literals=self.mask_literals,
+            drop_conditions=self.drop_conditions,
+            notes=self.notes,
+        )
 
     def _shape_sizes(self, operation: Any) -> None:
         """Sizes in shapes and ranges come before the scalars in bodies."""

@@ -18,6 +18,7 @@ from neptune_verified.frontend.scalars import NARROW, Reader
 from neptune_verified.ir.expr import (
     FLOATS,
     REDUCERS,
+    TRUE,
     Axis,
     Const,
     Expr,
@@ -148,7 +149,7 @@ def read_reduction(reader: Reader, e: Any) -> Expr:
     if len({key(a.var) for a in e.axis}) != len(e.axis):
         reader.refuse("axis given twice", "list each reduction axis once")
     body, condition = reader.read(e.source[0]), reader.read(e.condition)
-    if not (isinstance(condition, Const) and condition.value):
+    if not (reader.drop_conditions or condition is TRUE):
         body = op("select", condition, body, REDUCERS[reducer].neutral(dtype))
     return reduce_(reducer, axes, body) if axes else body
 
@@ -187,6 +188,8 @@ def _reducer(reader: Reader, e: Any, dtype: str) -> str:
             "the reducers are +, *, max, min, and, or and log(exp(x) + exp(y)); no other combiner is known to be "
             "associative and commutative with a neutral element",
         )
+    if reducer == "logaddexp" and not (isinstance(combiner, Op) and combiner.name == "log"):
+        reader.notes.append(f"combiner of stage {reader.stage} is read as logaddexp, also where it is inf - inf")
     _check_identity(reader, reducer, inner.read(c.identity_element[0]), dtype)
     return reducer
 

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-import tvm
-
 from neptune_verified.errors import UnsupportedProgram
 from neptune_verified.frontend.lines import key
 from neptune_verified.frontend.literals import STAND_IN, float_literal, is_least
@@ -91,6 +89,7 @@ class Reader:
     sizes: Sizes
     tensors: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
     mask_literals: bool = True
+    drop_conditions: bool = False  # read reductions without where=, as TVM's create_prim_func does
     notes: list[str] = field(default_factory=list)
     bound: dict[int, Expr] = field(default_factory=dict)
     memo: dict[int, Expr] = field(default_factory=dict)
@@ -143,7 +142,7 @@ class Reader:
     # ------------------------------------------------------------------------------------------ operations
 
     def _binary(self, name: str, e: Any) -> Expr:
-        if name == "and" and _not_nan_of(e.b) is not None and _about(e.a, _not_nan_of(e.b)):
+        if name == "and" and _not_nan_of(e.b) is not None and self._about(e.a, _not_nan_of(e.b)):
             return self.read(e.a)  # te spells isinf(x) and isfinite(x) with a NaN test; no value is a NaN here
         a, b = self.read(e.a), self.read(e.b)
         if name in ARITHMETIC and a.dtype in NARROW:
@@ -155,6 +154,19 @@ class Reader:
         if name == "mul" and isinstance(b, Const) and b.value == -1:
             return op("neg", a)  # te writes -x as x * -1
         return op(name, a, b)
+
+    def _about(self, test: Any, x: Any) -> bool:
+        """``test`` is ``|x| == inf``, alone or inside te's spelling of ``not isinf(x)``."""
+        kind = type(test).__name__
+        if kind == "Not" and type(test.a).__name__ == "And":
+            return self._same(_not_nan_of(test.a.b), x) and self._about(test.a.a, x)
+        if kind != "EQ" or type(test.a).__name__ != "Call" or type(test.b).__name__ != "FloatImm":
+            return False
+        is_abs = str(getattr(test.a.op, "name", "")).endswith(".fabs")
+        return is_abs and test.b.value == INF and self._same(test.a.args[0], x)
+
+    def _same(self, a: Any, b: Any) -> bool:
+        return a is not None and self.read(a) is self.read(b)
 
     def _bitwise(self, kind: str, e: Any) -> Expr:
         if self.dtype(e) != "bool":
@@ -264,19 +276,6 @@ def _not_nan_of(e: Any) -> Any:
     if type(inner).__name__ == "Call" and str(getattr(inner.op, "name", "")).endswith(".isnan"):
         return inner.args[0]
     return None
-
-
-def _about(test: Any, x: Any) -> bool:
-    """``test`` is ``|x| == inf``, alone or inside te's spelling of ``not isinf(x)``."""
-    kind = type(test).__name__
-    if kind == "Not":
-        inner = test.a
-        nan_of = _not_nan_of(inner.b) if type(inner).__name__ == "And" else None
-        return nan_of is not None and bool(tvm.ir.structural_equal(nan_of, x)) and _about(inner.a, x)
-    if kind != "EQ" or type(test.a).__name__ != "Call" or type(test.b).__name__ != "FloatImm":
-        return False
-    is_abs = str(getattr(test.a.op, "name", "")).endswith(".fabs")
-    return is_abs and test.b.value == INF and bool(tvm.ir.structural_equal(test.a.args[0], x))
 
 
 def _nonnegative(e: Expr) -> bool:

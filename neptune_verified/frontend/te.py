@@ -31,6 +31,7 @@ from neptune_verified.ir.program import Program
 
 __all__ = [
     "Fact",
+    "Lines",
     "at_least",
     "bounded",
     "check_reading",
@@ -79,4 +80,6 @@ def from_te(
         raise UnsupportedProgram("expression nested too deeply", name, None, "split it into several stages") from None
     except Exception as error:  # TVM raises every built-in class; its tracebacks help nobody
         text = (str(error).strip().splitlines() or [""])[0]
-        raise UnsupportedProgram(f"TVM refused the graph ({type(error).__name__}: {text})", name, None) from None
+        raise UnsupportedProgram(
+            f"the te graph could not be read ({type(error).__name__}: {text})", name, None
+        ) from None
