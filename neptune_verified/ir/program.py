@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from neptune_verified.ir.expr import Axis, Expr, Read, Reduce, Size, subterms
 
@@ -93,6 +95,19 @@ class Program:
     outputs: tuple[str, ...]
     assumptions: tuple[Assumption, ...] = ()
     notes: tuple[str, ...] = field(default=())
+
+    @staticmethod
+    def from_te(
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        name: str,
+        assume: Iterable[Any] = (),
+        min_value: str = "mask",
+    ) -> Program:
+        """Read TVM te tensors: see ``frontend.te.from_te``. Raises UnsupportedProgram for what has no meaning here."""
+        from neptune_verified.frontend.te import from_te
+
+        return from_te(inputs, outputs, name, assume, min_value)
 
     def stage(self, name: str) -> Stage:
         return next(s for s in self.stages if s.name == name)

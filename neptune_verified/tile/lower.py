@@ -78,6 +78,8 @@ class _Kernel:
         self.dots: dict[tuple[Axis, ...], None] = {}
         self.widest: dict[tuple[Axis, ...], None] = {}
         self.stage = ""
+        #: Values that an inserted rounding applies to: every use of them sees the rounded value.
+        self.rounded: dict[Expr, str] = {}
 
     # -- kernel --------------------------------------------------------------------------------------------
 
@@ -174,6 +176,7 @@ class _Kernel:
             outer.body.append(loop)
         self.scopes.append(Scope(loops[-1].body, frozenset(p.stream), names))
         self.levels.clear()
+        self._find_roundings([term(self.nest, p, c) for c in p.carried if c.value.reducer == "sum"], p.stream[-1])
         updates = [(c, self._update(p, c)) for c in p.carried]
         for out in p.stores:
             self._store(out, output_expr(self.nest, out, p))
@@ -182,6 +185,17 @@ class _Kernel:
         self.scopes.pop()
         self.levels.clear()
         top.statements.append(loops[0])
+
+    def _find_roundings(self, terms: list[Expr], axis: Axis) -> None:
+        for e in terms:
+            for reduction in [x for x in subterms(e) if isinstance(x, Reduce) and len(x.axes) == 1]:
+                self._note_rounding(self._contraction(reduction.reducer, reduction.axes[0], reduction.body))
+            self._note_rounding(self._contraction("sum", axis, e))
+
+    def _note_rounding(self, c: Contraction | None) -> None:
+        for e, dtype in ((c.a, c.a_dtype), (c.b, c.b_dtype)) if c is not None and c.roundings else ():
+            if e.dtype != dtype and _without_widening(e, dtype) is e:
+                self.rounded[e] = dtype
 
     def carry(self, c: Carried) -> Value:
         return Value(c.name, self.sorted(c.axes), _wide(c.value.dtype))
@@ -251,8 +265,16 @@ class _Kernel:
         if e in scope.memo:
             return scope.memo[e]
         value = self._lower(e, scope)
+        if e in self.rounded:
+            scope.memo["narrow", e] = self.cast(value, self.rounded[e])
+            value = self.cast(scope.memo["narrow", e], e.dtype)
         scope.memo[e] = value
         return value
+
+    def narrow(self, e: Expr, dtype: str) -> Value:
+        """``e`` as an operand of type ``dtype``: without a widening, or in its rounded form."""
+        value = self.lower(_without_widening(e, dtype))
+        return self.scopes[self.level(e)].memo.get(("narrow", e), value)
 
     def _lower(self, e: Expr, scope: Scope) -> Value:
         match e:
@@ -431,8 +453,7 @@ class _Kernel:
 
     def _operand(self, e: Expr, dtype: str, dims: tuple[Axis, Axis], k: Axis, is_load: bool) -> Value:
         """An operand with dimensions ``dims``; lanes of ``k`` out of range are 0 (a masked load gives 0 already)."""
-        value = self.lower(_without_widening(e, dtype))
-        value = self.broadcast(value, self.sorted(dims))
+        value = self.broadcast(self.narrow(e, dtype), self.sorted(dims))
         if not is_load and not self.exact(k):
             zero = self.assign("const", (), value.dtype, attr=(const(0, value.dtype).value,))
             lane = self.align(self.lane(k), value.axes)

@@ -1,0 +1,318 @@
+"""The command line. Imports what a command needs when it runs, so that ``--help`` answers at once.
+
+Exit codes: 0 ok, 1 usage or input, 2 unsupported program, 3 refused, 4 disagreement or internal error.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    help="A verification-first tensor compiler: chains of reductions fused into one Triton kernel, with a proof.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class Exit(IntEnum):
+    OK = 0
+    USAGE = 1
+    UNSUPPORTED = 2
+    REFUSED = 3
+    INTERNAL = 4
+
+
+def main() -> None:
+    """Entry point: every error is one line on stderr and an exit code; no traceback of a library reaches a user."""
+    try:
+        app(standalone_mode=False)
+    except typer.Exit as e:
+        raise SystemExit(e.exit_code) from None
+    except typer.Abort:
+        _die("interrupted", Exit.USAGE)
+    except KeyboardInterrupt:
+        _die("interrupted", Exit.USAGE)
+    except Exception as e:
+        _die(*_explained(e))
+
+
+def _explained(e: Exception) -> tuple[str, Exit]:
+    from neptune_verified.errors import ShapeError, UnsupportedProgram, VerificationError
+
+    text = " ".join(str(e).split()) or type(e).__name__
+    if isinstance(e, UnsupportedProgram):
+        return text, Exit.UNSUPPORTED
+    if isinstance(e, VerificationError):
+        return text, Exit.REFUSED
+    if hasattr(e, "format_message"):  # a usage error of the command-line library
+        return e.format_message(), Exit.USAGE
+    if isinstance(e, UsageError | ShapeError | OSError | ValueError):
+        name = getattr(e, "filename", None)
+        if isinstance(e, OSError) and e.strerror and name:
+            text = f"{name}: {e.strerror}"
+        return text, Exit.USAGE
+    return f"internal error, please report it: {type(e).__name__}: {text}", Exit.INTERNAL
+
+
+def _die(message: str, code: Exit) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    raise SystemExit(int(code))
+
+
+class UsageError(Exception):
+    """What the user named does not exist or cannot be used; the message says the way out."""
+
+
+# ------------------------------------------------------------------------------------------------- commands
+
+
+@app.command()
+def compile(  # noqa: A001 -- the command's name
+    source: Annotated[str, typer.Argument(metavar="FILE.py:FUNCTION", help="returns an nv.Program, or (inputs, outputs)")],
+    verify: Annotated[bool, typer.Option("--verify", help="print the whole report (proving is always on)")] = False,
+    no_verify: Annotated[bool, typer.Option("--no-verify", help="fuse nothing, prove nothing, make no certificate")] = False,
+    target: Annotated[str | None, typer.Option(help='"cuda:90", "hip:gfx942", "interpret", "llvm"; default: what is there')] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for kernel, certificate and report")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="a parameter of FUNCTION")] = None,
+    max_passes: Annotated[int | None, typer.Option(help="refuse (exit 3) a result with more passes")] = None,
+    strict_rounding: Annotated[bool, typer.Option(help="insert and move no float rounding")] = False,
+) -> None:
+    """Compile a definition to one Triton kernel file, with its certificate and report."""
+    import time
+
+    if verify and no_verify:
+        raise UsageError("--verify and --no-verify exclude each other")
+    _check_writable(out)
+    start = time.perf_counter()
+    with _status(f"reading {source}"):
+        program, note = read_definition(source, _parameters(set_ or []))
+    read = time.perf_counter()
+    from neptune_verified.pipeline import compile as compile_program
+
+    with _status("fusing and proving") as status:
+        kernel = compile_program(
+            program,
+            target,
+            verify=not no_verify,
+            strict_rounding=strict_rounding,
+            max_passes=max_passes,
+            progress=lambda p: status.update(f"proving {p.obligation.id} of {p.obligation.stage}"),
+        )
+    done = time.perf_counter()
+    folder = None
+    if out is not None:
+        folder = kernel.save(out) if not no_verify else kernel.save_unverified(out)
+    _show_compiled(kernel, verify, note, folder, read - start, done - read)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="written by `compile --out`")],
+    json_: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Print the report of a compiled folder."""
+    import json
+
+    from neptune_verified.report import Report
+
+    loaded = Report.from_folder(folder)
+    if json_:
+        print(json.dumps(loaded.to_json(), indent=1, ensure_ascii=False))
+    else:
+        _console().print(loaded.terminal())
+
+
+@app.command()
+def check(
+    folder: Annotated[Path, typer.Argument(help="written by `compile --out`")],
+    solver: Annotated[str, typer.Option(help="z3 or cvc5")] = "z3",
+) -> None:
+    """Prove a compiled folder's certificate again, trusting program.json alone."""
+    from neptune_verified.proofs.check import check as check_folder
+
+    with _status(f"checking {folder}"):
+        result = check_folder(folder, solver=solver)
+    console = _console()
+    console.print(result.text(), markup=False, highlight=False)
+    if not result.ok:
+        raise typer.Exit(int(Exit.REFUSED))
+
+
+@app.command()
+def examples() -> None:
+    """List the definitions in examples/."""
+    import ast
+
+    from rich.table import Table
+
+    folder = _examples_folder()
+    table = Table("definition", "what it is", title=f"neptune-verified compile {_relative(folder)}/FILE.py:FUNCTION --verify")
+    for path in sorted(folder.glob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and ast.get_docstring(node):
+                summary = (ast.get_docstring(node) or "").splitlines()[0]
+                table.add_row(f"{_relative(path)}:{node.name}", summary)
+    _console().print(table)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
+    if version:
+        from neptune_verified import __version__
+
+        print(f"neptune-verified {__version__}")
+        raise typer.Exit
+
+
+# ------------------------------------------------------------------------------------------------- input
+
+
+def _parameters(pairs: list[str]) -> dict[str, Any]:
+    import ast
+
+    result: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"--set takes NAME=VALUE, got {pair!r}")
+        try:
+            result[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            result[name] = text
+    return result
+
+
+def read_definition(source: str, parameters: dict[str, Any]) -> tuple[Any, str]:
+    """The program that FILE.py:FUNCTION defines, and a note on how its reading was checked."""
+    path_text, _, function = source.rpartition(":")
+    path = Path(path_text)
+    if not path_text or not function.isidentifier():
+        raise UsageError(f"{source!r} is not FILE.py:FUNCTION")
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    from neptune_verified.frontend.te import check_reading, from_te, record_lines
+    from neptune_verified.ir.program import Program
+
+    with record_lines() as lines:
+        build = _function(path, function)
+        try:
+            result = build(**parameters)
+        except TypeError as e:
+            if function in str(e) or "argument" in str(e):
+                raise UsageError(f"{source}: {e}") from None
+            raise UsageError(_user_error(source, path, e)) from None
+        except Exception as e:
+            raise UsageError(_user_error(source, path, e)) from None
+    if isinstance(result, Program):
+        return result, ""
+    if not (isinstance(result, tuple) and len(result) == 2 and all(isinstance(x, list | tuple) for x in result)):
+        raise UsageError(f"{source} returned {type(result).__name__}, wanted an nv.Program or (inputs, outputs)")
+    inputs, outputs = list(result[0]), list(result[1])
+    program = from_te(inputs, outputs, function, lines=lines)
+    return program, check_reading(program, outputs, inputs)
+
+
+def _function(path: Path, name: str) -> Any:
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as e:
+        raise UsageError(_user_error(str(path), path, e)) from None
+    finally:
+        sys.path.pop(0)
+    found = getattr(module, name, None)
+    if not callable(found):
+        defined = [n for n, x in vars(module).items() if callable(x) and getattr(x, "__module__", "") == path.stem]
+        raise UsageError(f"{path} has no function {name!r}; it defines {', '.join(defined) or 'none'}")
+    return found
+
+
+def _user_error(source: str, path: Path, e: Exception) -> str:
+    """The user's own exception, with the last line of the user's file that it passed through."""
+    line, step = 0, e.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == str(path):
+            line = step.tb_lineno
+        step = step.tb_next
+    where = f"{path}:{line}" if line else source
+    text = (str(e).strip().splitlines() or [""])[0]
+    return f"{where}: {type(e).__name__}: {text}"
+
+
+def _check_writable(out: Path | None) -> None:
+    """An output folder that cannot be written is said before any work is done."""
+    import os
+
+    if out is None:
+        return
+    parent = out.absolute()
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise UsageError(f"{out}: {parent} is not a folder")
+    if not os.access(parent, os.W_OK):
+        raise UsageError(f"{out}: {parent} is not writable")
+
+
+def _examples_folder() -> Path:
+    for folder in (Path("examples"), Path(__file__).parent.parent / "examples"):
+        if folder.is_dir():
+            return folder
+    raise UsageError("there is no examples/ folder here: run this in a checkout of the project")
+
+
+def _relative(path: Path) -> Path:
+    try:
+        return path.resolve().relative_to(Path.cwd())
+    except ValueError:
+        return path
+
+
+# ------------------------------------------------------------------------------------------------- output
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console()
+
+
+def _status(text: str) -> Any:
+    from rich.console import Console
+
+    return Console(stderr=True).status(text)
+
+
+def _show_compiled(kernel: Any, whole: bool, note: str, folder: Path | None, read: float, built: float) -> None:
+    console = _console()
+    if whole:
+        console.print(kernel.report.terminal())
+    for refusal in kernel.loops.refusals:
+        console.print(f"not fused: {refusal.text()}", markup=False, highlight=False)
+    if note:
+        console.print(note, markup=False, highlight=False)
+    proved = len(kernel.certificate["obligations"]) if kernel.certificate else 0
+    state = f"{proved} obligations proved" if kernel.certificate else "NOT VERIFIED"
+    console.print(
+        f"{kernel.program.name}: {len(kernel.loops.nests)} kernel(s), {kernel.passes} pass(es), {state}; "
+        f"target {kernel.target}; read in {read:.1f} s, compiled in {built:.1f} s",
+        markup=False, highlight=False,
+    )  # fmt: skip
+    if folder is not None:
+        console.print(f"wrote {folder}", markup=False, highlight=False)
+
+
+if __name__ == "__main__":
+    main()
