@@ -96,6 +96,12 @@ def test_conditions_of_reductions_are_compared_although_tvm_ignores_them() -> No
         nv.check_reading(wrong, [s], [x])
 
 
+def test_a_condition_that_is_never_true() -> None:
+    x, k = te.placeholder((4,), name="x"), te.reduce_axis((0, 4), "k")
+    s = te.compute((), lambda: te.sum(x[k], axis=k, where=tirx.const(False, "bool")), name="s")
+    assert "where= was compared by itself" in nv.check_reading(nv.from_te([x], [s], "p"), [s], [x])
+
+
 def test_declared_facts_are_respected() -> None:
     n = te.var("N")
     x, y = te.placeholder((n,), name="x"), te.placeholder((n,), name="y")
