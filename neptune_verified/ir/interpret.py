@@ -144,7 +144,9 @@ def _div(x: Array, y: Array) -> Array:
 
 
 def _pow(x: Array, y: Array) -> Array:
-    return np.where((x == 0) & (y < 0), UNDEFINED, np.power(x, y))
+    # numpy gives 1 for NaN ** 0 and 1 ** NaN; undefined is absorbing.
+    undefined = np.isnan(x) | np.isnan(y) | ((x == 0) & (y < 0))
+    return np.where(undefined, UNDEFINED, np.power(x, y))
 
 
 def _compare(fn: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
