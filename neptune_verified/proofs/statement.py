@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from neptune_verified.ir.expr import Expr, Var, subterms
+from neptune_verified.ir.expr import Expr, Var
 
 FINITE = frozenset({"neg", "zero", "pos"})
 NUMBER_KINDS = ("-inf", "neg", "zero", "pos", "+inf")
@@ -74,16 +74,6 @@ class Statement:
     symbols: tuple[Symbol, ...]
     hypotheses: tuple[Hypothesis, ...]
     goal: Goal
-
-    def __post_init__(self) -> None:
-        names = [s.var for s in self.symbols]
-        free = {x for e in self.terms() for x in subterms(e) if isinstance(x, Var)}
-        if len(set(names)) != len(names) or not free <= set(names):
-            raise ValueError(f"a statement quantifies once over each of its symbols: {names}, goal over {free}")
-        for s in self.symbols:
-            allowed = BOOL_KINDS if s.var.dtype == "bool" else NUMBER_KINDS
-            if not s.kinds or not s.kinds <= set(allowed):
-                raise ValueError(f"{s.var.name} cannot range over {sorted(s.kinds)}")
 
     def terms(self) -> tuple[Expr, ...]:
         match self.goal:
