@@ -151,7 +151,8 @@ class Table:
                 return self._op(j.string(name, where), self.refs(args, where), kind, where)
             case ["reduce", reducer, axes, body]:
                 return self._reduce(j.string(reducer, where), self.axes(axes, where), self.ref(body, where), where)
-        j.fail(where, f"unknown node {str(node[0] if node else node)!r} with {max(len(node) - 1, 0)} fields")
+        kind = str(node[0]) if node else ""
+        raise j.FormatError(f"{where}: unknown node {kind!r} with {max(len(node) - 1, 0)} fields")
 
     @staticmethod
     def _op(name: str, args: tuple[Expr, ...], kind: list[j.Json], where: str) -> Expr:

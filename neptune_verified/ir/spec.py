@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 
 from neptune_verified.ir.expr import (
     DTYPES,
@@ -23,6 +23,7 @@ from neptune_verified.ir.expr import (
     Size,
     Var,
     subterms,
+    var,
 )
 from neptune_verified.ir.loops import Carried, Guard, Hoist, LoopProgram, Nest, Pass, T
 from neptune_verified.ir.program import ASSUMPTION_KINDS, Assumption, Program
@@ -39,11 +40,12 @@ LOGIC = ("and", "or", "not")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an expression may mention: tensors with rank and dtype, sizes, axes."""
+    """What an expression may mention: tensors with rank and dtype, sizes, axes, variables."""
 
     tensors: Mapping[str, tuple[int, str]]
     sizes: frozenset[Size]
     axes: frozenset[Axis] = frozenset()
+    vars: Set[Var] = frozenset()
 
 
 def is_name(name: str) -> bool:
@@ -72,8 +74,8 @@ def expr_faults(e: Expr, scope: Scope, what: str) -> Iterator[str]:
         match x:
             case Size() if x not in scope.sizes:
                 yield f"{what}: {x.name} ({x.dtype}) is no declared size"
-            case Var(name=name):
-                yield f"{what}: the variable {name} has no meaning here"
+            case Var(name=name) if x not in scope.vars:
+                yield f"{what}: the variable {name} ({x.dtype}) has no meaning here"
             case Read():
                 yield from _read_faults(x, scope, what)
             case Op():
@@ -228,7 +230,7 @@ def _nest_faults(nest: Nest, scope: Scope) -> Iterator[str]:
             yield from expr_faults(out.expr, inside, f"output {out.name}")
         for c in p.carried:
             yield from expr_faults(c.value, here, f"carried value {c.name}")
-            yield from _repair_faults(c, p)
+            yield from _repair_faults(c, p, here)
 
 
 def _names(axes: tuple[Axis, ...]) -> str:
@@ -251,22 +253,20 @@ def _hoist_faults(h: Hoist, scope: Scope) -> Iterator[str]:
         yield f"hoist {h.name}: {h.old.dtype} is replaced by {h.template.dtype}"
 
 
-def _repair_faults(c: Carried, p: Pass) -> Iterator[str]:
+def _repair_faults(c: Carried, p: Pass, scope: Scope) -> Iterator[str]:
+    """A repair is over the accumulator, old and new values of producers, and closed terms over the nest's axes."""
     if c.repair is None:
         return
     what, repair = f"carried value {c.name}", c.repair
     yield from _name_faults(repair.producers, f"{what}, producer")
     yield from _name_faults((g.producer for g in repair.guards), f"{what}, guard of")
     dtypes = {q.name: q.value.dtype for q in p.carried}
-    allowed = {(T, c.value.dtype)}
-    allowed |= {(name + end, dtypes[name]) for name in repair.producers if name in dtypes for end in ("", "_new")}
+    allowed = {var(T, c.value.dtype)}
+    allowed |= {var(name + end, dtypes[name]) for name in repair.producers if name in dtypes for end in ("", "_new")}
     for x in subterms(repair.h):
-        if isinstance(x, Var) and ((x.name, x.dtype) not in allowed or x.axes):
-            yield f"{what}: its repair reads {x.name} ({x.dtype}), which is neither the accumulator nor a producer"
-        elif isinstance(x, Op):
-            yield from (f"{what}, repair: {fault}" for fault in op_faults(x))
-        elif not isinstance(x, Const | Var):
-            yield f"{what}: its repair reads a {type(x).__name__}"
+        if isinstance(x, Read | Reduce) and any(isinstance(y, Var) for y in subterms(x)):
+            yield f"{what}: its repair uses a running value inside a {type(x).__name__}"
+    yield from expr_faults(repair.h, replace(scope, vars=allowed), f"{what}, repair")
     if repair.h.dtype != c.value.dtype:
         yield f"{what}: a repair of {c.value.dtype} that gives {repair.h.dtype}"
     yield from (fault for g in repair.guards for fault in _guard_faults(g, what))
