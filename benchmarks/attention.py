@@ -78,7 +78,7 @@ def main() -> None:
                     row = {"program": name, "dtype": str(dtype), "length": length, "who": who, "ms": ms}
                     row |= {"tflops": flops / ms / 1e9, "of_cudnn": times["cudnn"] / ms, "of_flex": times["flex"] / ms}
                     rows.append(row)
-                    print(f"{name:10} {str(dtype):15} {length:6} {who:26} {ms:8.3f} ms {row['tflops']:6.0f} TFLOP/s "
+                    print(f"{name:10} {dtype!s:15} {length:6} {who:26} {ms:8.3f} ms {row['tflops']:6.0f} TFLOP/s "
                           f"{row['of_cudnn']:5.2f} of cuDNN {row['of_flex']:5.2f} of flex", flush=True)  # fmt: skip
     if options.out:
         options.out.write_text(json.dumps(rows, indent=1))

@@ -35,9 +35,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from neptune_verified.pipeline import Kernel, compile, verify
     from neptune_verified.errors import ShapeError, UnsupportedProgram, VerificationError
-    from neptune_verified.ir.program import Program
     from neptune_verified.frontend.te import (
         at_least,
         bounded,
@@ -48,6 +46,8 @@ if TYPE_CHECKING:
         nonzero,
         positive,
     )
+    from neptune_verified.ir.program import Program
+    from neptune_verified.pipeline import Kernel, compile, verify
     from neptune_verified.proofs.check import check
     from neptune_verified.runtime import load
 

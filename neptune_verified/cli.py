@@ -73,13 +73,21 @@ class UsageError(Exception):
 
 
 @app.command()
-def compile(  # noqa: A001 -- the command's name
-    source: Annotated[str, typer.Argument(metavar="FILE.py:FUNCTION", help="returns an nv.Program, or (inputs, outputs)")],
+def compile(
+    source: Annotated[
+        str, typer.Argument(metavar="FILE.py:FUNCTION", help="returns an nv.Program, or (inputs, outputs)")
+    ],
     verify: Annotated[bool, typer.Option("--verify", help="print the whole report (proving is always on)")] = False,
-    no_verify: Annotated[bool, typer.Option("--no-verify", help="fuse nothing, prove nothing, make no certificate")] = False,
-    target: Annotated[str | None, typer.Option(help='"cuda:90", "hip:gfx942", "interpret", "llvm"; default: what is there')] = None,
+    no_verify: Annotated[
+        bool, typer.Option("--no-verify", help="fuse nothing, prove nothing, make no certificate")
+    ] = False,
+    target: Annotated[
+        str | None, typer.Option(help='"cuda:90", "hip:gfx942", "interpret", "llvm"; default: what is there')
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="folder for kernel, certificate and report")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="a parameter of FUNCTION")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="a parameter of FUNCTION")
+    ] = None,
     max_passes: Annotated[int | None, typer.Option(help="refuse (exit 3) a result with more passes")] = None,
     strict_rounding: Annotated[bool, typer.Option(help="insert and move no float rounding")] = False,
 ) -> None:
@@ -152,7 +160,9 @@ def examples() -> None:
     from rich.table import Table
 
     folder = _examples_folder()
-    table = Table("definition", "what it is", title=f"neptune-verified compile {_relative(folder)}/FILE.py:FUNCTION --verify")
+    table = Table(
+        "definition", "what it is", title=f"neptune-verified compile {_relative(folder)}/FILE.py:FUNCTION --verify"
+    )
     for path in sorted(folder.glob("*.py")):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and ast.get_docstring(node):

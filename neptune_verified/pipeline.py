@@ -97,7 +97,7 @@ def write_folder(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-def compile(  # noqa: A001 -- the public name of the field
+def compile(
     program: Program,
     target: str | None = None,
     schedule: None = None,
@@ -116,7 +116,9 @@ def compile(  # noqa: A001 -- the public name of the field
     the request depends on. A fusion that is not proved costs a pass, and is no error.
     """
     if schedule is not None:
-        raise UnsupportedProgram("schedule templates", why="only the automatic schedule (schedule=None) is built so far")
+        raise UnsupportedProgram(
+            "schedule templates", why="only the automatic schedule (schedule=None) is built so far"
+        )
     target = check_target(target) if target else gpu_target() or INTERPRET
     prover = Prover()
     loops = fuse(program, prover, enabled=verify)
@@ -136,7 +138,10 @@ def compile(  # noqa: A001 -- the public name of the field
         tiles = lower(verified, strict_rounding)
         emitted = emit(program, tiles, target, definition, first_line, loops.passes)
         source, roundings, configs = emitted.source, tiles.roundings, emitted.configs
-    extra = {"kernel": {"name": program.name, "target": target, "configurations": configs}, "roundings": list(roundings)}
+    extra = {
+        "kernel": {"name": program.name, "target": target, "configurations": configs},
+        "roundings": list(roundings),
+    }
     certificate = make_certificate(verified, source, extra) if verify else None
     report = Report.from_verified(verified, source, extra)
     return Kernel(program, loops, target, source, certificate, report, tuple(roundings), configs, runner)
@@ -150,8 +155,12 @@ def _verified(loops: LoopProgram, prover: Prover, progress: Progress | None) -> 
 
 
 def _too_many(loops: LoopProgram, wanted: int) -> str:
-    reasons = "; ".join(f"{r.consumer} over {', '.join(r.producers)}: {r.obligation} {r.reason}" for r in loops.refusals)
-    return f"{loops.program.name} needs {loops.passes} passes, {wanted} were demanded ({reasons or 'chain of map stages'})"
+    reasons = "; ".join(
+        f"{r.consumer} over {', '.join(r.producers)}: {r.obligation} {r.reason}" for r in loops.refusals
+    )
+    return (
+        f"{loops.program.name} needs {loops.passes} passes, {wanted} were demanded ({reasons or 'chain of map stages'})"
+    )
 
 
 def _call_llvm(runner: Any, program: Program, arrays: tuple[Any, ...], out: Any, scalars: dict[str, Any]) -> Any:

@@ -39,7 +39,11 @@ def gpu_target() -> str | None:
 def check_target(target: str) -> str:
     """``target`` itself if it is one that kernels are written for; UnsupportedProgram otherwise."""
     kind, _, arch = target.partition(":")
-    if target in (INTERPRET, "llvm") or (kind == "cuda" and arch.isdigit()) or (kind == "hip" and arch.startswith("gfx")):
+    if (
+        target in (INTERPRET, "llvm")
+        or (kind == "cuda" and arch.isdigit())
+        or (kind == "hip" and arch.startswith("gfx"))
+    ):
         return target
     raise UnsupportedProgram(
         f"target {target!r}", why='targets are "cuda:90" and the like, "hip:gfx942", "interpret" and "llvm"'
@@ -75,7 +79,9 @@ class LoadedKernel:
             if self.target == INTERPRET:
                 enter_interpreter()
             elif os.environ.get("TRITON_INTERPRET") == "1":
-                raise RuntimeError(f"this kernel was compiled for {self.target}; unset TRITON_INTERPRET to run it there")
+                raise RuntimeError(
+                    f"this kernel was compiled for {self.target}; unset TRITON_INTERPRET to run it there"
+                )
             module = module_from_text(self.source, self.name)
             module.ShapeError = ShapeError  # type: ignore[attr-defined]
             self._function = getattr(module, self.name)
@@ -120,7 +126,9 @@ def load(folder: str | Path) -> LoadedKernel:
     folder = Path(folder)
     for name in ("kernel.py", "certificate.json"):
         if not (folder / name).is_file():
-            raise FileNotFoundError(f"{folder} holds no {name}: it is not a folder written by `neptune-verified compile`")
+            raise FileNotFoundError(
+                f"{folder} holds no {name}: it is not a folder written by `neptune-verified compile`"
+            )
     try:
         data = json.loads((folder / "certificate.json").read_text())
         name, target = str(data["kernel"]["name"]), str(data["kernel"]["target"])

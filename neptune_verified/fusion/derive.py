@@ -76,7 +76,7 @@ def opaque(problem: Problem) -> tuple[Problem, dict[Expr, Expr]]:
     term = transform(problem.term, fn)
     given: dict[Expr, Kinds] = {**dict(zip(problem.old, problem.kinds, strict=True)), **dict(problem.parameters)}
     analysis = KindAnalysis(None, given)
-    renaming = dict(zip(problem.old, problem.new, strict=True))
+    renaming: dict[Expr, Expr] = dict(zip(problem.old, problem.new, strict=True))
     new = {x: var(f"{v.name}_new", v.dtype) for x, v in found.items()}
     back: dict[Expr, Expr] = {}
     for x, v in found.items():

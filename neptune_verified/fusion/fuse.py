@@ -15,7 +15,7 @@ from neptune_verified.fusion.outputs import Group, fits_whole, group_outputs, st
 from neptune_verified.fusion.passes import Schedule
 from neptune_verified.ir.expr import Axis, Expr, Reduce, substitute, subterms
 from neptune_verified.ir.inline import Closed, inline
-from neptune_verified.ir.loops import T, Hoist, LoopProgram, Nest, Output, Pass, Refusal
+from neptune_verified.ir.loops import Hoist, LoopProgram, Nest, Output, Pass, Refusal, T
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.kernel import Prover
@@ -160,14 +160,16 @@ class _Builder:
                 plain.append(out)
                 continue
             domain = tuple(a.extent for a in streams[out.name])
-            mapping = dict(zip(streams[out.name], schedule.stream(domain), strict=True))
+            mapping: dict[Expr, Axis] = dict(zip(streams[out.name], schedule.stream(domain), strict=True))
             axes = tuple(mapping.get(a, a) for a in out.axes)
-            moved = Output(out.name, axes, substitute(out.expr, dict(mapping)))
+            moved = Output(out.name, axes, substitute(out.expr, mapping))
             time = max((schedule.time[r] + 1 for r in top_reductions(out.expr, out.axes)), default=0)
             stores.setdefault((domain, time), []).append(moved)
             schedule.slots.setdefault((domain, time), [])
         order = sorted(schedule.slots, key=lambda s: (s[1], list(schedule.streams).index(s[0])))
-        passes = tuple(Pass(schedule.stream(d), tuple(schedule.slots[d, t]), tuple(stores.get((d, t), ()))) for d, t in order)
+        passes = tuple(
+            Pass(schedule.stream(d), tuple(schedule.slots[d, t]), tuple(stores.get((d, t), ()))) for d, t in order
+        )
         return passes, tuple(plain)
 
 

@@ -49,7 +49,9 @@ def hoist_all(expr: Expr, name_of: Callable[[Expr], str], accept: Accept) -> tup
     done: list[Hoist] = []
     refused: set[Expr] = set()
     while True:
-        candidate = next((r for r in subterms(expr) if isinstance(r, Reduce) and r not in refused and _movable(r)), None)
+        candidate = next(
+            (r for r in subterms(expr) if isinstance(r, Reduce) and r not in refused and _movable(r)), None
+        )
         if candidate is None:
             return expr, done
         hoist = next((h for h in _proposals(candidate, name_of(candidate)) if accept(h)), None)
@@ -85,7 +87,7 @@ def _split(r: Reduce, body: Expr, producers: list[Reduce], inner: list[Expr], gu
     chosen = _invariant_select(body, r.axes, producers)
     if chosen is not None:
         condition, x, y = chosen.args
-        parts = []
+        parts: list[Expr] = []
         for branch in (x, y):
             replaced = _fold_zero(substitute(body, {chosen: branch}))
             if r.reducer == "sum" and isinstance(replaced, Const) and replaced.value == 0:
@@ -174,7 +176,12 @@ def _factors(body: Expr, axes: tuple[Axis, ...], producers: list[Reduce]) -> _Pr
 def _crossable(x: Op, bound: set[Axis], producers: list[Reduce]) -> bool:
     """A float rounding of a quotient or product with a loop-invariant positive factor (listed in the certificate)."""
     source = x.args[0]
-    if source.dtype not in FLOATS or x.dtype not in FLOATS or not isinstance(source, Op) or source.name not in ("mul", "div"):
+    if (
+        source.dtype not in FLOATS
+        or x.dtype not in FLOATS
+        or not isinstance(source, Op)
+        or source.name not in ("mul", "div")
+    ):
         return False
     return _factors(source, tuple(bound), producers) is not None
 

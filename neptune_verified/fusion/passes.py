@@ -44,7 +44,9 @@ class Schedule:
     def stream(self, domain: Domain) -> tuple[Axis, ...]:
         if domain not in self.streams:
             n = len(self.streams)
-            self.streams[domain] = tuple(axis(f"x{n}_{k}" if len(domain) > 1 else f"x{n}", e) for k, e in enumerate(domain))
+            self.streams[domain] = tuple(
+                axis(f"x{n}_{k}" if len(domain) > 1 else f"x{n}", e) for k, e in enumerate(domain)
+            )
         return self.streams[domain]
 
     def place(self, r: Reduce, name: str) -> None:
@@ -72,7 +74,9 @@ class Schedule:
         return contains(r.body, [c.value])
 
     def passes(self) -> tuple[Pass, ...]:
-        ordered = sorted(self.slots, key=lambda s: (s[1], list(self.streams).index(s[0]) if s[0] in self.streams else 0))
+        ordered = sorted(
+            self.slots, key=lambda s: (s[1], list(self.streams).index(s[0]) if s[0] in self.streams else 0)
+        )
         return tuple(Pass(self.stream(d), tuple(self.slots[d, t])) for d, t in ordered)
 
     # -- repairs -------------------------------------------------------------------------------------------

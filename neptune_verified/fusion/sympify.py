@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
 
 import sympy as sp
 
 from neptune_verified.ir.expr import Const, Expr, Op, Var, const, op, substitute, subterms, var
+
+
+Go = Callable[[sp.Expr], Expr]
 
 
 class CannotDerive(Exception):
@@ -76,7 +80,10 @@ def to_sympy(e: Expr, symbols: dict[Expr, sp.Symbol]) -> sp.Expr:
 def from_sympy(e: sp.Expr, names: dict[sp.Symbol, Var], dtype: str) -> Expr:
     """Back to an expression, in a numerically sound form: differences stay differences, and quotients of equal powers
     become powers of quotients, so that (r / r')^2 does not square r."""
-    go = lambda x: from_sympy(x, names, dtype)  # noqa: E731
+
+    def go(x: sp.Expr) -> Expr:
+        return from_sympy(x, names, dtype)
+
     if e.is_Symbol:
         return op("cast", names[e], dtype=dtype)
     if e.is_Rational:
@@ -99,8 +106,7 @@ def from_sympy(e: sp.Expr, names: dict[sp.Symbol, Var], dtype: str) -> Expr:
     raise CannotDerive(f"the candidate has the unsupported form {e.func.__name__}")
 
 
-def _sum(e: sp.Expr, go: object) -> Expr:
-    assert callable(go)
+def _sum(e: sp.Expr, go: Go) -> Expr:
     positive = [a for a in e.args if not a.could_extract_minus_sign()]
     negative = [-a for a in e.args if a.could_extract_minus_sign()]
     key = sp.default_sort_key
@@ -113,8 +119,7 @@ def _sum(e: sp.Expr, go: object) -> Expr:
     return result
 
 
-def _product(e: sp.Expr, go: object, dtype: str) -> Expr:
-    assert callable(go)
+def _product(e: sp.Expr, go: Go, dtype: str) -> Expr:
     above: dict[sp.Expr, list[sp.Expr]] = {}
     below: dict[sp.Expr, list[sp.Expr]] = {}
     coefficient = sp.Integer(1)
@@ -146,8 +151,7 @@ def _product(e: sp.Expr, go: object, dtype: str) -> Expr:
     return result
 
 
-def _power(e: sp.Expr, go: object, dtype: str) -> Expr:
-    assert callable(go)
+def _power(e: sp.Expr, go: Go, dtype: str) -> Expr:
     if isinstance(e, sp.exp):
         return op("exp", go(sp.factor_terms(e.args[0])))
     base, exponent = e.as_base_exp()
@@ -158,7 +162,7 @@ def _power(e: sp.Expr, go: object, dtype: str) -> Expr:
     return _raise(go(base), exponent, dtype, go)
 
 
-def _raise(x: Expr, exponent: sp.Expr, dtype: str, go: object = None) -> Expr:
+def _raise(x: Expr, exponent: sp.Expr, dtype: str, go: Go | None = None) -> Expr:
     if exponent == 1:
         return x
     if exponent == sp.Rational(1, 2):
@@ -170,7 +174,7 @@ def _raise(x: Expr, exponent: sp.Expr, dtype: str, go: object = None) -> Expr:
         return result
     if exponent.is_Rational:
         return op("pow", x, const(Fraction(int(exponent.p), int(exponent.q)), dtype))
-    if callable(go):
+    if go is not None:
         return op("pow", x, go(exponent))
     raise CannotDerive(f"the candidate has the exponent {exponent}")
 

@@ -42,10 +42,10 @@ INF = math.inf
 
 #: name -> (arity, result): "same" as the first argument, "bool", or "given" (the caller states the dtype).
 OPS: dict[str, tuple[int, str]] = {
-    **{name: (2, "same") for name in ("add", "sub", "mul", "div", "pow", "max", "min", "floordiv", "floormod")},
-    **{name: (1, "same") for name in ("neg", "abs", "exp", "exp2", "log", "sqrt", "rsqrt", "tanh", "sigmoid")},
-    **{name: (1, "same") for name in ("erf", "sin", "cos", "floor", "ceil", "round")},
-    **{name: (2, "bool") for name in ("lt", "le", "gt", "ge", "eq", "ne", "and", "or")},
+    **dict.fromkeys(("add", "sub", "mul", "div", "pow", "max", "min", "floordiv", "floormod"), (2, "same")),
+    **dict.fromkeys(("neg", "abs", "exp", "exp2", "log", "sqrt", "rsqrt", "tanh", "sigmoid"), (1, "same")),
+    **dict.fromkeys(("erf", "sin", "cos", "floor", "ceil", "round"), (1, "same")),
+    **dict.fromkeys(("lt", "le", "gt", "ge", "eq", "ne", "and", "or"), (2, "bool")),
     "not": (1, "bool"),
     "select": (3, "second"),
     "cast": (1, "given"),
@@ -221,6 +221,10 @@ def reduce_(reducer: str, axes: Iterable[Axis], body: Expr) -> Reduce:
         raise ValueError(f"unknown reducer {reducer!r}")
     given = tuple(axes)
     names = tuple(axis(f"r{body.height + 1}_{k}", a.extent) for k, a in enumerate(given))
+    if captured := (body.free - frozenset(given)) & frozenset(names):
+        raise ValueError(
+            f"axis names like {sorted(a.name for a in captured)[0]} are reserved for bound axes: rename it"
+        )
     body = substitute(body, dict(zip(given, names, strict=True)))
     return _intern(Reduce, reducer, names, body)
 

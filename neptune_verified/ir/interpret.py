@@ -8,16 +8,18 @@ its frame (size 1 where the value does not depend on that axis), a scalar expres
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neptune_verified.ir.expr import INTS, Axis, Const, Expr, Op, Read, Reduce, Size, Var
+from neptune_verified.ir.expr import INTS, REDUCERS, Axis, Const, Expr, Op, Read, Reduce, Size, Var
 from neptune_verified.ir.program import Program
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 UNDEFINED = float("nan")
 
 
@@ -69,8 +71,8 @@ class Evaluator:
 
     def _eval(self, e: Expr, frame: Frame) -> Array:
         match e:
-            case Const(value, dtype):
-                return literal(value, dtype)
+            case Const(number, dtype):
+                return literal(number, dtype)
             case Size(name, dtype):
                 return np.asarray(self.sizes[name], dtype=np.int64 if dtype in INTS else np.float64)
             case Axis():
@@ -164,8 +166,6 @@ def _select(c: Array, x: Array, y: Array) -> Array:
 
 
 def _erf(x: Array) -> Array:
-    import math
-
     return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
 
 
@@ -191,7 +191,7 @@ MEANING: dict[str, Callable[..., Array]] = {
     "sigmoid": lambda x: np.where(x >= 0, 1.0 / (1.0 + np.exp(-x)), np.exp(x) / (1.0 + np.exp(x))),
     "erf": _erf,
     "sin": lambda x: np.sin(x),
-    "cos": lambda x: np.cos(x),
+    "cos": lambda x: np.asarray(np.cos(x)),
     "floor": lambda x: np.floor(x),
     "ceil": lambda x: np.ceil(x),
     "round": lambda x: np.round(x),
@@ -219,13 +219,13 @@ INTEGER_OPS: dict[str, Callable[..., Array]] = {
 def reduce_array(reducer: str, x: Array, dims: tuple[int, ...], dtype: str) -> Array:
     """Reduce over ``dims``; over nothing this is the neutral element."""
     if reducer == "sum":
-        return np.add.reduce(x, axis=dims)
+        return np.asarray(np.add.reduce(x, axis=dims))
     if reducer == "prod":
-        return np.multiply.reduce(x, axis=dims)
+        return np.asarray(np.multiply.reduce(x, axis=dims))
     if reducer in ("max", "any", "min", "all"):
         return _extremum(np.maximum if reducer in ("max", "any") else np.minimum, reducer, x, dims, dtype)
     if reducer == "logaddexp":
-        return np.logaddexp.reduce(x.reshape(_merge(x.shape, dims)), axis=-1)
+        return np.asarray(np.logaddexp.reduce(x.reshape(_merge(x.shape, dims)), axis=-1))
     raise TypeError(f"no meaning for reducer {reducer}")
 
 
@@ -234,18 +234,18 @@ def _merge(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
     n = 1
     for d in dims:
         n *= shape[d]
-    return shape[: dims[0]] + (n,)
+    return (*shape[: dims[0]], n)
 
 
 def _extremum(fn: np.ufunc, reducer: str, x: Array, dims: tuple[int, ...], dtype: str) -> Array:
-    from neptune_verified.ir.expr import REDUCERS
-
     neutral = REDUCERS[reducer].neutral(dtype)
     assert isinstance(neutral, Const)
     return np.asarray(fn.reduce(x, axis=dims, initial=literal(neutral.value, dtype)))
 
 
-def size_env(program: Program, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, float]) -> dict[str, int | float]:
+def size_env(
+    program: Program, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, float]
+) -> dict[str, int | float]:
     """Lengths read from input shapes; ValueError when two shapes disagree or a fixed dimension differs."""
     env: dict[str, int | float] = dict(scalars)
     for t in program.inputs:
@@ -255,12 +255,17 @@ def size_env(program: Program, shapes: Mapping[str, tuple[int, ...]], scalars: M
         for position, (have, want) in enumerate(zip(shape, t.shape, strict=True)):
             if isinstance(want, Size) and env.setdefault(want.name, have) != have:
                 raise ValueError(f"{t.name}.shape[{position}] is {have}, but {want.name} = {env[want.name]}")
-            if isinstance(want, Const) and want.value != have:
-                raise ValueError(f"{t.name}.shape[{position}] is {have}, the definition says {want.value}")
+    lengths = Evaluator({}, env)
+    for t in program.inputs:
+        for position, (have, want) in enumerate(zip(shapes[t.name], t.shape, strict=True)):
+            if not isinstance(want, Size) and lengths.integer(want) != have:
+                raise ValueError(f"{t.name}.shape[{position}] is {have}, the definition says {lengths.integer(want)}")
     return env
 
 
-def run_program(program: Program, inputs: Mapping[str, Array], scalars: Mapping[str, float] | None = None) -> dict[str, Array]:
+def run_program(
+    program: Program, inputs: Mapping[str, Array], scalars: Mapping[str, float] | None = None
+) -> dict[str, Array]:
     """The definition's value, stage by stage, unfused, in float64. Returns every output by name."""
     env = size_env(program, {k: np.shape(v) for k, v in inputs.items()}, scalars or {})
     evaluator = Evaluator(inputs, env)

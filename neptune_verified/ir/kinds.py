@@ -93,8 +93,8 @@ _UNARY: dict[str, dict[str, Kinds]] = {
     "rsqrt": {POS: _SAME[POS], PINF: _SAME[ZERO]},
     "tanh": {NINF: _SAME[NEG], NEG: _SAME[NEG], ZERO: _SAME[ZERO], POS: _SAME[POS], PINF: _SAME[POS]},
     "sigmoid": {NINF: _SAME[ZERO], NEG: _SAME[POS], ZERO: _SAME[POS], POS: _SAME[POS], PINF: _SAME[POS]},
-    "sin": {k: FINITE for k in FINITE},
-    "cos": {k: FINITE for k in FINITE},
+    "sin": dict.fromkeys(FINITE, FINITE),
+    "cos": dict.fromkeys(FINITE, FINITE),
     "floor": {NINF: _SAME[NINF], NEG: _SAME[NEG], ZERO: _SAME[ZERO], POS: NONNEGATIVE, PINF: _SAME[PINF]},
     "ceil": {NINF: _SAME[NINF], NEG: frozenset({NEG, ZERO}), ZERO: _SAME[ZERO], POS: _SAME[POS], PINF: _SAME[PINF]},
 }
@@ -167,7 +167,7 @@ class KindAnalysis:
 
     def _op(self, name: str, args: tuple[Expr, ...], e: Op) -> Kinds:
         if name == "select":
-            cond, x, y = (self.of(a) for a in args)
+            cond = self.of(args[0])
             result: Kinds = frozenset({UNDEF}) & cond
             if TRUE in cond:
                 result |= self._refined(args[1], args[0], True)
@@ -177,7 +177,7 @@ class KindAnalysis:
         kinds = [self.of(a) for a in args]
         result = frozenset({UNDEF}) if any(UNDEF in k for k in kinds) else frozenset()
         kinds = [k - {UNDEF} for k in kinds]
-        if name == "mul" and args[0] is args[1] or name == "sub" and args[0] is args[1]:
+        if (name == "mul" and args[0] is args[1]) or (name == "sub" and args[0] is args[1]):
             for a in kinds[0]:
                 result |= _mul(a, a) if name == "mul" else _SAME[UNDEF if a in (NINF, PINF) else ZERO]
             return result
@@ -298,7 +298,9 @@ def reduce_kinds(reducer: str, body: Kinds, dtype: str) -> Kinds:
         case "prod":
             if kinds <= {POS}:
                 return frozenset({POS}) | extra
-            return (NONNEGATIVE | {POS} if kinds <= NONNEGATIVE else FINITE if kinds <= FINITE else EXTENDED | {UNDEF}) | extra
+            return (
+                NONNEGATIVE | {POS} if kinds <= NONNEGATIVE else FINITE if kinds <= FINITE else EXTENDED | {UNDEF}
+            ) | extra
         case "max" if dtype in FLOATS:
             return kinds | {NINF} | extra
         case "min" if dtype in FLOATS:

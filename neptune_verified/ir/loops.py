@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -181,7 +182,7 @@ class LoopProgram:
 # ---------------------------------------------------------------------------------------- derived expressions
 
 
-def read_carried(e: Expr, values: Mapping[Expr, Expr]) -> Expr:
+def read_carried(e: Expr, values: Mapping[Any, Expr]) -> Expr:
     """``e`` with every outermost carried reduction read from its variable."""
     return transform(e, lambda x: values.get(x)) if values else e
 
@@ -312,7 +313,9 @@ def _update(ev: Evaluator, c: Carried, g: Expr, h: Expr, frame: Frame, inner: Fr
     n = len(frame.axes)
     sizes = tuple(len(v) for v in inner.values[n:])
     own = value.shape[:n] if value.ndim else (1,) * n
-    local = reduce_array(c.value.reducer, np.broadcast_to(value, own + sizes), tuple(range(n, n + len(sizes))), c.value.dtype)
+    local = reduce_array(
+        c.value.reducer, np.broadcast_to(value, own + sizes), tuple(range(n, n + len(sizes))), c.value.dtype
+    )
     ev.vars[T] = ev.vars[c.name]
     repaired = ev.eval(h, Frame(frame.axes, frame.values))
     a, b = var("%a", c.value.dtype), var("%b", c.value.dtype)

@@ -32,9 +32,13 @@ class Printer:
         self.stages: list[tuple[str, tuple[Axis, ...], Expr]] = []
         if program is not None:
             closed = inline(
-                Program(program.name, program.inputs, program.sizes, program.stages, tuple(s.name for s in program.stages))
+                Program(
+                    program.name, program.inputs, program.sizes, program.stages, tuple(s.name for s in program.stages)
+                )
             )
-            self.stages = [(n, axes, e) for n, (axes, e) in closed.outputs.items() if not isinstance(e, Read | Axis | Const)]
+            self.stages = [
+                (n, axes, e) for n, (axes, e) in closed.outputs.items() if not isinstance(e, Read | Axis | Const)
+            ]
 
     def name_of(self, e: Expr) -> str | None:
         for name, axes, body in self.stages:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from neptune_verified.ir.expr import Expr, Reduce, Var, substitute, subterms
 from neptune_verified.ir.inline import inline
-from neptune_verified.ir.loops import T, LoopProgram, Nest, Output, Pass
+from neptune_verified.ir.loops import LoopProgram, Nest, Output, Pass, T
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.discharge import Discharged, discharge
 from neptune_verified.proofs.obligations import Obligation, edge_obligations, hoist_obligations
@@ -86,7 +86,9 @@ def required(loops: LoopProgram) -> tuple[Obligation, ...]:
     return tuple(dict.fromkeys(result))
 
 
-def verify(loops: LoopProgram, prover: Prover | None = None, progress: Callable[[Proved], None] | None = None) -> VerifiedProgram:
+def verify(
+    loops: LoopProgram, prover: Prover | None = None, progress: Callable[[Proved], None] | None = None
+) -> VerifiedProgram:
     """Prove everything, or raise Refused."""
     check_structure(loops)
     prover = prover or Prover()
@@ -109,7 +111,9 @@ def check_structure(loops: LoopProgram) -> None:
     """The loop program is the definition, inlined, with the hoists applied in order and the top reductions carried."""
     closed = inline(loops.program)
     written = [out.name for nest in loops.nests for out in _outputs(nest)]
-    _require(sorted(written) == sorted(loops.program.outputs), f"outputs written {written}, wanted {loops.program.outputs}")
+    _require(
+        sorted(written) == sorted(loops.program.outputs), f"outputs written {written}, wanted {loops.program.outputs}"
+    )
     for nest in loops.nests:
         for out in _outputs(nest):
             axes, expr = closed.outputs[out.name]
@@ -144,9 +148,13 @@ def _check_pass(nest: Nest, p: Pass) -> None:
         _require([a.extent for a in c.value.axes] == [a.extent for a in p.stream], f"{c.name} reduces another domain")
         _require(c.axes == tuple(a for a in spatial if a in c.value.free), f"{c.name} is carried over wrong axes")
         if c.repair is not None:
-            _require(set(c.repair.producers) <= earlier, f"{c.name} is repaired over a value that is not updated before it")
+            _require(
+                set(c.repair.producers) <= earlier, f"{c.name} is repaired over a value that is not updated before it"
+            )
             _require(c.repair.h.free <= set(spatial), f"{c.name}'s repair depends on the stream")
-            _require(_variables(c.repair.h) <= _repair_symbols(c.repair.producers), f"{c.name}'s repair reads other values")
+            _require(
+                _variables(c.repair.h) <= _repair_symbols(c.repair.producers), f"{c.name}'s repair reads other values"
+            )
             _require({g.producer for g in c.repair.guards} <= set(c.repair.producers), f"{c.name} guards a stranger")
         earlier.add(c.name)
 

@@ -32,7 +32,6 @@ from itertools import product
 from neptune_verified.ir.expr import INF, REDUCERS, Expr, Reduce, Size, Var, const, op, substitute, subterms, var
 from neptune_verified.ir.kinds import (
     FINITE,
-    NEG,
     NINF,
     NONNEGATIVE,
     PINF,
@@ -44,7 +43,7 @@ from neptune_verified.ir.kinds import (
     Kinds,
     reduce_kinds,
 )
-from neptune_verified.ir.loops import T, Carried, Hoist, Nest, Pass, read_carried, repair_of
+from neptune_verified.ir.loops import Carried, Hoist, Nest, Pass, T, read_carried, repair_of
 from neptune_verified.ir.printing import Printer
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import Abstraction, UnsupportedTerm
@@ -84,8 +83,12 @@ class Edge:
         self.program, self.nest, self.pass_, self.consumer = program, nest, p, consumer
         self.producers = tuple(c for c in p.carried if c.name in consumer.repair.producers)
         # A step of the loop happens on a non-empty domain only.
-        self.analysis = KindAnalysis(program).under({a.extent: frozenset({POS}) for a in p.stream if isinstance(a.extent, Size)})
-        self.symbols = {c.name: (var(c.name, c.value.dtype), var(f"{c.name}_new", c.value.dtype)) for c in self.producers}
+        self.analysis = KindAnalysis(program).under(
+            {a.extent: frozenset({POS}) for a in p.stream if isinstance(a.extent, Size)}
+        )
+        self.symbols = {
+            c.name: (var(c.name, c.value.dtype), var(f"{c.name}_new", c.value.dtype)) for c in self.producers
+        }
         self.abstract = Abstraction(self.analysis, [var(T, consumer.value.dtype), *self._pairs()])
         self.axes = consumer.value.axes
         values = {c.value: self.symbols[c.name][0] for c in self.producers}
@@ -134,7 +137,7 @@ class Edge:
     def _state_kinds(self, c: Carried, element: Expr) -> Kinds:
         """Kinds of the running value of ``c``: of a reduction of its elements over reachable producer states."""
         symbols = [self.symbols[p.name][0] for p in self.producers if p.name in self.state]
-        parts = [x for x in self.abstract.elements.values()]
+        parts = list(self.abstract.elements.values())
         used = set(subterms(element))
         names = [s for s in symbols if s in used]
         options = [[(s, k) for k in self.state[s.name]] for s in names]
@@ -193,7 +196,7 @@ class Edge:
         own = [p for p in self.pass_.carried if p.name in c.repair.producers]
         for p in own:
             live = frozenset(self.state.get(p.name, FINITE)) & FINITE
-            given |= dict.fromkeys(self.symbols[p.name] if p.name in self.symbols else (), live)
+            given |= dict.fromkeys(self.symbols.get(p.name, ()), live)
         return self.analysis.under(given).of(repair_of(self.pass_, c)) <= {POS}
 
     def live(self, suffix: str) -> list[Hypothesis]:
@@ -325,7 +328,9 @@ def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
 
     def pair(name: str) -> tuple[list[Expr], list[Symbol]]:
         vs = [var(f"{name}{k}", s.dtype) for k, s in enumerate(slots)]
-        return list(vs), [Symbol(v, kinds[s], f"a partial result of {hoist.name}") for v, s in zip(vs, slots, strict=True)]
+        return list(vs), [
+            Symbol(v, kinds[s], f"a partial result of {hoist.name}") for v, s in zip(vs, slots, strict=True)
+        ]
 
     xs, x_symbols = pair("x")
     ys, y_symbols = pair("y")

@@ -69,7 +69,7 @@ def _main(path: str, target: str) -> None:
             types = {
                 k: "constexpr" if k in constants else v for k, v in (signature | dict.fromkeys(blocks, "")).items()
             }
-            aligned = [k for k, v in types.items() if v.startswith("*") or k.startswith("stride_") and v == "i32"]
+            aligned = [k for k, v in types.items() if v.startswith("*") or (k.startswith("stride_") and v == "i32")]
             attrs = {(list(types).index(k),): [["tt.divisibility", 16]] for k in aligned}
             source = ASTSource(
                 getattr(module, name), types, {(list(types).index(k),): v for k, v in constants.items()}, attrs

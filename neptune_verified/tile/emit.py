@@ -37,7 +37,7 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 -- Python text, not HTML
+        autoescape=False,
     )
     return env.get_template("kernel.py.j2")
 
@@ -139,8 +139,13 @@ class _Launcher:
             lines.append(f"{t.name}: [{', '.join(show(d) for d in t.shape)}], {t.dtype}, any strides")
         for s in self.scalars:
             lines.append(f"{s.name}: {s.dtype}")
-        lines.append("Returns " + ", ".join(f"{o.name}: [{', '.join(show(d) for d in o.shape)}], {o.dtype}" for o in self.outputs))
-        lines += ["", "Assumes: " + "; ".join(str(a) for a in self.program.assumptions)] if self.program.assumptions else []
+        lines.append(
+            "Returns "
+            + ", ".join(f"{o.name}: [{', '.join(show(d) for d in o.shape)}], {o.dtype}" for o in self.outputs)
+        )
+        lines += (
+            ["", "Assumes: " + "; ".join(str(a) for a in self.program.assumptions)] if self.program.assumptions else []
+        )
         lines += ["", "out: tensors to write to, in the order of the result. config: name of a tile configuration.",
                   "Raises ShapeError where a rank, dtype, device or length does not fit.", '"""']  # fmt: skip
         return lines
@@ -172,7 +177,10 @@ class _Launcher:
 
     def _outputs(self) -> list[str]:
         first = self.program.inputs[0].name
-        specs = ", ".join(f"(({', '.join(python(d) for d in o.shape)}{',' if o.shape else ''}), torch.{o.dtype})" for o in self.outputs)
+        specs = ", ".join(
+            f"(({', '.join(python(d) for d in o.shape)}{',' if o.shape else ''}), torch.{o.dtype})"
+            for o in self.outputs
+        )
         names = ", ".join(o.name for o in self.outputs)
         return [f"{names}{',' if len(self.outputs) == 1 else ''} = _results(({specs},), {first}.device, out)"]
 

@@ -11,6 +11,7 @@ are loaded once. A scope is the kernel's top level, a loop over stream tiles, or
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from neptune_verified.errors import UnsupportedProgram
 from neptune_verified.ir.expr import (
@@ -26,18 +27,28 @@ from neptune_verified.ir.expr import (
     Var,
     children,
     const,
-    subterms,
     substitute,
+    subterms,
     transform,
     var,
 )
 from neptune_verified.ir.kinds import NONNEGATIVE, KindAnalysis
-from neptune_verified.ir.loops import T, Carried, Nest, Output, Pass, output_expr, step, term
+from neptune_verified.ir.loops import Carried, Nest, Output, Pass, T, output_expr, step, term
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.kernel import VerifiedProgram
 from neptune_verified.tile.blocks import blocked_axes, padded
 from neptune_verified.tile.contract import Contraction, find_contraction
-from neptune_verified.tile.htile import Assign, For, OutputTensor, Rebind, Statement, Store, TileKernel, TileProgram, Value
+from neptune_verified.tile.htile import (
+    Assign,
+    For,
+    OutputTensor,
+    Rebind,
+    Statement,
+    Store,
+    TileKernel,
+    TileProgram,
+    Value,
+)
 
 #: An axis of a nested reduction of at most this many elements is held whole; longer or symbolic ones are looped over.
 NESTED_LIMIT = 512
@@ -172,7 +183,7 @@ class _Kernel:
             self.top_assign(self.carry(c), "full", attr=(_number(c.neutral),))
         names = frozenset({T, *(c.name for c in p.carried), *(c.new.name for c in p.carried)})
         loops = [For(a, a is p.stream[-1]) for a in p.stream]
-        for outer, loop in zip(loops, loops[1:], strict=False):
+        for outer, loop in pairwise(loops):
             outer.body.append(loop)
         self.scopes.append(Scope(loops[-1].body, frozenset(p.stream), names))
         self.levels.clear()
@@ -377,7 +388,9 @@ class _Kernel:
         if len(axes) == 1:
             contraction = self._contraction(reducer, axes[0], body)
             if contraction is not None:
-                return self.cast(self.permute(self.dot(contraction, None), self.sorted((contraction.m, contraction.n))), dtype)
+                return self.cast(
+                    self.permute(self.dot(contraction, None), self.sorted((contraction.m, contraction.n))), dtype
+                )
         return self.cast(self.reduce_tile(reducer, axes[-1], body, axes[:-1]), dtype)
 
     def _looped_reduce(self, e: Reduce, looped: list[Axis], whole: tuple[Axis, ...]) -> Value:
@@ -388,7 +401,7 @@ class _Kernel:
         acc = Value(self.fresh("acc"), free, _wide(e.dtype))
         self.emit(acc, "full", (), (_number(REDUCERS[e.reducer].neutral(e.dtype)),), self.scopes[-1])
         loops = [For(a, a is last) for a in looped]
-        for outer, loop in zip(loops, loops[1:], strict=False):
+        for outer, loop in pairwise(loops):
             outer.body.append(loop)
         self.scopes.append(Scope(loops[-1].body, frozenset(looped), frozenset({acc.name})))
         self.levels.clear()
@@ -463,7 +476,9 @@ class _Kernel:
     # -- dimensions ----------------------------------------------------------------------------------------
 
     def is_tile(self, a: Axis) -> bool:
-        return a in self.blocked or a in self.stream_tiles or a in self.nest.inner or a in self.nested or a in self.looped
+        return (
+            a in self.blocked or a in self.stream_tiles or a in self.nest.inner or a in self.nested or a in self.looped
+        )
 
     def exact(self, a: Axis) -> bool:
         """No lane of the axis's tiles is ever out of range."""

@@ -9,7 +9,7 @@ from neptune_verified.ir.expr import FLOATS, INF
 
 #: Triton functions that a kernel file carries when it uses them.
 HELPERS: dict[str, str] = {
-    "_tanh": '''
+    "_tanh": """
 @triton.jit
 def _tanh(x):
     # exp of a negative argument only, so nothing overflows; a series near 0, where 1 - exp cancels.
@@ -20,38 +20,38 @@ def _tanh(x):
     near = a * (1.0 - s * (1.0 / 3.0 - s * (2.0 / 15.0 - s * (17.0 / 315.0))))
     r = tl.where(a < 0.125, near, far)
     return tl.where(x < 0.0, -r, r)
-''',
-    "_sigmoid": '''
+""",
+    "_sigmoid": """
 @triton.jit
 def _sigmoid(x):
     e = tl.exp(-tl.abs(x))
     return tl.where(x >= 0.0, 1.0 / (1.0 + e), e / (1.0 + e))
-''',
-    "_floordiv": '''
+""",
+    "_floordiv": """
 @triton.jit
 def _floordiv(a, b):
     # Triton truncates; the definition rounds to minus infinity.
     q = a // b
     r = a - q * b
     return tl.where((r != 0) & ((r < 0) != (b < 0)), q - 1, q)
-''',
-    "_floormod": '''
+""",
+    "_floormod": """
 @triton.jit
 def _floormod(a, b):
     return a - _floordiv(a, b) * b
-''',
-    "_mul": '''
+""",
+    "_mul": """
 @triton.jit
 def _mul(a, b):
     return a * b
-''',
-    "_logaddexp": '''
+""",
+    "_logaddexp": """
 @triton.jit
 def _logaddexp(a, b):
     m = tl.maximum(a, b)
     shift = tl.where(m == float("-inf"), 0.0, m)
     return tl.where(m == float("-inf"), m, shift + tl.log(tl.exp(a - shift) + tl.exp(b - shift)))
-''',
+""",
 }
 NEEDS = {"_floormod": ("_floordiv",)}
 

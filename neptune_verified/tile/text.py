@@ -128,7 +128,12 @@ class BodyPrinter:
         return found
 
     def _inlined(
-        self, s: Assign, text: str, last_use: dict[str, int], statements: tuple[Statement, ...] | list[Statement], k: int
+        self,
+        s: Assign,
+        text: str,
+        last_use: dict[str, int],
+        statements: tuple[Statement, ...] | list[Statement],
+        k: int,
     ) -> bool:
         if s.op in _ALWAYS_INLINE or s.op == "index":
             return True
@@ -262,7 +267,8 @@ class BodyPrinter:
 
     def pointer(self, tensor: str, indices: list[Value], axes: tuple[Axis, ...]) -> str:
         """Base plus 64-bit offsets: a stride may be huge, whatever the lengths are."""
-        scalars, tiles = [], []
+        scalars: list[str] = []
+        tiles: list[str] = []
         for k, v in enumerate(indices):
             text = self.use(v)
             if text == "0":
