@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import NoReturn
 
 #: A line of a file is broken into one item per line when it would be longer.
@@ -44,6 +45,16 @@ def _render(value: object, indent: int, sort: bool) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ reading
+
+
+def read_text(folder: Path, name: str) -> str:
+    """A file of a compiled folder. FileNotFoundError or FormatError in one line, which names the folder, not its path."""
+    try:
+        return (folder / name).read_bytes().decode()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        raise FileNotFoundError(f"{folder.name} holds no {name}: it is no compiled folder, or not verified") from None
+    except UnicodeDecodeError:
+        raise FormatError(f"{name}: not UTF-8 text") from None
 
 
 def parse(text: str, where: str) -> Json:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neptune_verified.ir.jsontext import FormatError
+from neptune_verified.ir.jsontext import FormatError, read_text
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.printing import program_text
 from neptune_verified.ir.program import Program
@@ -104,16 +104,6 @@ def check(folder: str | Path, solver: str = "z3", progress: Callable[[Checked], 
     )
 
 
-def read_text(folder: Path, name: str) -> str:
-    """Raises FileNotFoundError or FormatError, in one line that does not repeat the folder's path."""
-    try:
-        return (folder / name).read_bytes().decode()
-    except (FileNotFoundError, NotADirectoryError):
-        raise FileNotFoundError(f"{folder.name} holds no {name}") from None
-    except UnicodeDecodeError:
-        raise FormatError(f"{name}: not UTF-8 text") from None
-
-
 class _Check:
     def __init__(
         self,
@@ -142,10 +132,7 @@ class _Check:
             self.hash(certificate, "kernel", "kernel.py", kernel and f"sha256:{sha256(kernel)}")
             self.header(certificate, loops)
         if loops is not None:
-            obligations = self.obligations(loops)
-            scripts = [self.prove(o) for o in obligations]
-            if certificate is not None:
-                self.compare(obligations, scripts, certificate["obligations"])
+            self.statements(loops, certificate)
 
     # -- files ---------------------------------------------------------------------------------------------
 
@@ -213,10 +200,26 @@ class _Check:
             self.problem("loop.json", f"what must be proved of it cannot be stated: {type(e).__name__}: {e}")
         return ()
 
-    def prove(self, o: Obligation) -> list[str]:
-        """Decide the statement again; the lines of its script."""
+    def statements(self, loops: LoopProgram, certificate: dict[str, Any] | None) -> None:
+        """Each statement is decided again; the certificate lists exactly these, with their scripts, all proved."""
+        left = list(certificate["obligations"]) if certificate else []
+        for o in self.obligations(loops):
+            wanted = obligation_data(o)
+            entry = next((e for e in left if all(e[k] == wanted[k] for k in ("id", "stage", "step"))), None)
+            self.prove(o, entry)
+            if entry is not None:
+                left.remove(entry)
+                self.compare(o, wanted, entry)
+            elif certificate is not None:
+                self.problem("certificate.json", f"{_name(o)}: it is missing")
+        for entry in left:
+            self.problem("certificate.json", f"{entry['id']}, {entry['step']}, is no obligation of this loop program")
+
+    def prove(self, o: Obligation, entry: dict[str, Any] | None) -> None:
         result = _discharge(o)
-        script = next((r.script for r in result.routes if r.script), "")
+        own = next((r.script for r in result.routes if r.script), "")
+        stored = "\n".join([*entry["script"], ""]) if entry else ""
+        script = stored if stored in _scripts(o) else own
         said = self.solve(script) if script else Verdict.UNSUPPORTED
         self.checked.append(Checked(o.id, o.stage, o.step, result.verdict, said))
         if self.progress:
@@ -224,34 +227,30 @@ class _Check:
         if result.verdict is not Verdict.PROVED:
             found = result.counterexample
             details = "; ".join(f"{r.route} says {r.verdict.value}" for r in result.routes)
-            self.problem("loop.json", f"{_name(o)} is {result.verdict.value}{f' {found}' if found else ''} ({details})")
+            self.problem("loop.json", f"{_name(o)}: {result.verdict.value}{f' {found}' if found else ''} ({details})")
         elif said is not Verdict.PROVED:
             self.problem("loop.json", f"{_name(o)}: the solver says {said.value} of its script")
-        return script_lines(script)
 
-    def compare(self, own: tuple[Obligation, ...], scripts: list[list[str]], stored: list[dict[str, Any]]) -> None:
-        """The certificate lists these statements in this order, with these scripts, all proved."""
-        left = list(stored)
-        for o, script in zip(own, scripts, strict=True):
-            wanted = obligation_data(o)
-            entry = next((e for e in left if all(e[k] == wanted[k] for k in ("id", "stage", "step"))), None)
-            if entry is None:
-                self.problem("certificate.json", f"{_name(o)} is missing")
-                continue
-            left.remove(entry)
-            for name in (k for k in wanted if entry[k] != wanted[k]):
-                self.problem("certificate.json", f"{_name(o)}: its {name} differs from the one stated anew")
-            if entry["script"] != script:
-                self.problem("certificate.json", f"{_name(o)}: its script is not that of its statement")
-            said = {entry["verdict"], *(r["verdict"] for r in entry["routes"])}
-            if said != {Verdict.PROVED.value} or len(entry["routes"]) < 2:
-                self.problem("certificate.json", f"{_name(o)}: it is not recorded as proved by both routes")
-        for entry in left:
-            self.problem("certificate.json", f"{entry['id']} of {entry['step']} is no obligation of this loop program")
+    def compare(self, o: Obligation, wanted: dict[str, Any], entry: dict[str, Any]) -> None:
+        for name in (k for k in wanted if entry[k] != wanted[k]):
+            self.problem("certificate.json", f"{_name(o)}: its {name} differs from the one stated anew")
+        if entry["script"] not in [script_lines(text) for text in _scripts(o)]:
+            self.problem("certificate.json", f"{_name(o)}: its script is not that of its statement")
+        said = {entry["verdict"], *(r["verdict"] for r in entry["routes"])}
+        if said != {Verdict.PROVED.value} or len(entry["routes"]) < 2:
+            self.problem("certificate.json", f"{_name(o)}: it is not recorded as proved by both routes")
+
+
+def _scripts(o: Obligation) -> list[str]:
+    """The texts that the Z3 route can run: the second one adds facts about exp and log when the first does not do."""
+    try:
+        return [route_z3.script(o.statement, facts) for facts in (False, True)]
+    except Exception:  # fail closed: a statement without a text has no script
+        return []
 
 
 def _name(o: Obligation) -> str:
-    return f"{o.id} of {o.step}" + (f" ({o.stage})" if o.stage not in o.step else "")
+    return f"{o.id}, {o.step}" + (f" ({o.stage})" if o.stage not in o.step.split() else "")
 
 
 def _discharge(o: Obligation) -> Discharged:
