@@ -115,7 +115,7 @@ def compile(
     done = time.perf_counter()
     folder = None
     if out is not None:
-        folder = kernel.save(out) if not no_verify else kernel.save_unverified(out)
+        folder = kernel.save(out)
     _show_compiled(kernel, verify, note, folder, read - start, done - read)
 
 

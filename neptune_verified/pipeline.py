@@ -5,7 +5,6 @@ The pipeline, which reads as its table of contents: fuse -> verify -> lower to t
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -18,12 +17,16 @@ from neptune_verified.fusion.fuse import fuse
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.program import Program
 from neptune_verified.ir.serialize import loops_to_json, program_hash, program_to_json
-from neptune_verified.proofs.certificate import make_certificate
-from neptune_verified.proofs.kernel import COVERAGE, SEMANTICS_VERSION, Proved, Prover, Refused, VerifiedProgram, verify
+from neptune_verified.proofs.certificate import certificate_to_json, make_certificate
+from neptune_verified.proofs.kernel import COVERAGE, SEMANTICS_VERSION, Proved, Prover, Refused, VerifiedProgram
+from neptune_verified.proofs.kernel import verify as prove_all
 from neptune_verified.report import Report
 from neptune_verified.runtime import INTERPRET, LoadedKernel, check_target, gpu_target
 from neptune_verified.tile.emit import emit
 from neptune_verified.tile.lower import lower
+
+#: What a compiled folder may hold; a folder with anything else is not overwritten.
+OWN_FILES = {"program.json", "loop.json", "kernel.py", "certificate.json", "report.md", "__pycache__"}
 
 Progress = Callable[[Proved], None]
 
@@ -58,25 +61,24 @@ class Kernel:
         return self._runner(*tensors, out=out, **scalars)
 
     def save(self, folder: str | Path) -> Path:
-        """Write program.json, loop.json, kernel.py, certificate.json and report.md; all of them or nothing.
+        """Write program.json, loop.json, kernel.py, certificate.json (when verified) and report.md; all or nothing.
 
         Raises FileExistsError for a folder that holds other files, OSError where it cannot be written."""
-        if self.certificate is None:
-            raise VerificationError("this kernel was compiled without verification: it has no certificate to save")
         version = SEMANTICS_VERSION
         files = {
             "program.json": program_to_json(self.program),
             "loop.json": loops_to_json(self.loops, version),
             "kernel.py": self.source,
-            "certificate.json": json.dumps(self.certificate, indent=1, ensure_ascii=False) + "\n",
             "report.md": self.report.markdown(),
         }
+        if self.certificate is not None:
+            files["certificate.json"] = certificate_to_json(self.certificate)
         return write_folder(Path(folder), files)
 
 
 def write_folder(folder: Path, files: dict[str, str]) -> Path:
     """Replace ``folder`` by one that holds ``files``, in one rename; a folder with strange files is left alone."""
-    if folder.exists() and (not folder.is_dir() or {p.name for p in folder.iterdir()} - {*files, "__pycache__"}):
+    if folder.exists() and (not folder.is_dir() or {p.name for p in folder.iterdir()} - OWN_FILES):
         raise FileExistsError(f"{folder} holds other files: choose a new folder, or empty it")
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -132,7 +134,9 @@ def compile(
         from neptune_verified.targets.llvm import build
 
         runner = build(loops)
-        source, roundings, configs = f"{first_line}\n# definition: sha256:{definition}\n{runner.source}", (), {}
+        source = f"{first_line}\n# definition: sha256:{definition}\n{runner.source}"
+        roundings: tuple[str, ...] = ()
+        configs: dict[str, tuple[str, ...]] = {}
     else:
         runner = None
         tiles = lower(verified, strict_rounding)
@@ -144,12 +148,22 @@ def compile(
     }
     certificate = make_certificate(verified, source, extra) if verify else None
     report = Report.from_verified(verified, source, extra)
-    return Kernel(program, loops, target, source, certificate, report, tuple(roundings), configs, runner)
+    return Kernel(program, loops, target, source, certificate, report, roundings, configs, runner)
+
+
+def verify(program: Program, schedule: None = None) -> Report:
+    """Fuse and prove without writing a kernel; the report of what was fused, and of every obligation."""
+    if schedule is not None:
+        raise UnsupportedProgram(
+            "schedule templates", why="only the automatic schedule (schedule=None) is built so far"
+        )
+    prover = Prover()
+    return Report.from_verified(_verified(fuse(program, prover), prover, None))
 
 
 def _verified(loops: LoopProgram, prover: Prover, progress: Progress | None) -> VerifiedProgram:
     try:
-        return verify(loops, prover, progress)
+        return prove_all(loops, prover, progress)
     except Refused as e:
         raise VerificationError(f"{loops.program.name} is not verified: {e}") from None
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import atexit
 import importlib.util
-import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -123,15 +123,14 @@ def load(folder: str | Path) -> LoadedKernel:
     """A saved kernel (``kernel.save``). The folder's certificate is not checked here: that is ``neptune-verified check``.
 
     Raises FileNotFoundError with one line where a file is missing."""
-    folder = Path(folder)
-    for name in ("kernel.py", "certificate.json"):
-        if not (folder / name).is_file():
-            raise FileNotFoundError(
-                f"{folder} holds no {name}: it is not a folder written by `neptune-verified compile`"
-            )
-    try:
-        data = json.loads((folder / "certificate.json").read_text())
-        name, target = str(data["kernel"]["name"]), str(data["kernel"]["target"])
-    except (json.JSONDecodeError, KeyError, TypeError) as e:
-        raise ValueError(f"{folder / 'certificate.json'} is damaged ({e}): compile again") from None
-    return LoadedKernel((folder / "kernel.py").read_text(), name, target)
+    path = Path(folder) / "kernel.py"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{folder} holds no kernel.py: it is not a folder written by `neptune-verified compile`"
+        )
+    source = path.read_text()
+    found = {k: re.search(rf'^{k} = "([^"]+)"$', source, re.MULTILINE) for k in ("ENTRY", "TARGET")}
+    entry, target = found["ENTRY"], found["TARGET"]
+    if entry is None or target is None:
+        raise ValueError(f"{path} has no ENTRY and TARGET: it is no kernel file for a GPU or for Triton's interpreter")
+    return LoadedKernel(source, entry.group(1), target.group(1))

@@ -10,7 +10,6 @@ import sympy as sp
 
 from neptune_verified.ir.expr import Const, Expr, Op, Var, const, op, substitute, subterms, var
 
-
 Go = Callable[[sp.Expr], Expr]
 
 
@@ -31,7 +30,7 @@ def cases(e: Expr, limit: int = 16) -> list[Expr]:
             # Innermost first, and both ways for every occurrence of this condition.
             condition = select.args[0]
             for branch in (1, 2):
-                chosen = {
+                chosen: dict[Expr, Expr] = {
                     s: s.args[branch]
                     for s in subterms(x)
                     if isinstance(s, Op) and s.name == "select" and s.args[0] is condition

@@ -66,6 +66,8 @@ def emit(program: Program, tiles: TileProgram, target: str, definition: str, fir
         )
     source = _template().render(
         first_line=first_line,
+        entry=program.name,
+        target=target,
         title=f"{program.name}: {len(kernels)} Triton kernel{'s' if len(kernels) > 1 else ''}, {passes} pass(es).",
         description="\n".join(f"    {stage_text(s)}" for s in program.stages),
         definition=definition,
