@@ -306,11 +306,13 @@ def _status(text: str) -> Any:
 
 
 def _show_compiled(kernel: Any, whole: bool, note: str, folder: Path | None, read: float, built: float) -> None:
+    from neptune_verified.report.lines import refused_lines
+
     console = _console()
     if whole:
         console.print(kernel.report.terminal())
     for refusal in kernel.loops.refusals:
-        console.print(f"not fused: {refusal.text()}", markup=False, highlight=False)
+        console.print(f"not fused: {' '.join(refused_lines(refusal))}", markup=False, highlight=False)
     if note:
         console.print(note, markup=False, highlight=False)
     proved = len(kernel.certificate["obligations"]) if kernel.certificate else 0

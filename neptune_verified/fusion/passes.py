@@ -8,7 +8,7 @@ repairs allow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
@@ -110,7 +110,7 @@ class Schedule:
         kinds = tuple(edge.state[n] for n in names)
         problem = Problem(consumer.value.reducer, edge.g, old, new, kinds, dtype, parameters)
         terms: dict[Expr, Expr] = {v: x for x, v in invariant.items()}
-        failure: Proved | None = None
+        failure: tuple[Proved, Repair] | None = None
         for strategy, found in candidates(problem):
             h = substitute(found, terms)
             for repair in self._guards(edge, names, h, strategy):
@@ -119,9 +119,10 @@ class Schedule:
                 failed = self._quick(obligations) or self.prover.first_failure(obligations)
                 if failed is None:
                     return carried
-                failure = self._worse(failure, failed)
+                if failure is None or _tells_more(failed, failure[0]):
+                    failure = failed, repair
         assert failure is not None
-        return self._refusal(consumer, names, edge, failure)
+        return self._refusal(consumer, names, *failure)
 
     def _pass(self, carried: Carried, placed: list[Carried]) -> Pass:
         return Pass(self.stream(domain_of(carried.value)), (*placed, carried))
@@ -156,19 +157,35 @@ class Schedule:
             for gs in combos:
                 yield Repair(names, h, tuple(g for g in gs if g.points), guard_old, keep or guard_old, strategy)
 
-    @staticmethod
-    def _worse(a: Proved | None, b: Proved) -> Proved:
-        """Of two failures, the one that tells more: an algebraic fact before a missing guard."""
-        rank = {"O1": 0, "O2": 1, "O3": 2, "O4": 3, "O5": 4, "O6": 5}
-        return b if a is None or rank[b.obligation.kind] < rank[a.obligation.kind] else a
-
-    @staticmethod
-    def _refusal(consumer: Carried, names: tuple[str, ...], edge: Edge, failure: Proved) -> Refusal:
-        show = Printer()
-        o = failure.obligation
-        reason = f"no repair of {consumer.name} over {', '.join(names)} is proved: the best candidate, h = "
-        reason += f"{show(edge.consumer.repair.h) if edge.consumer.repair else ''}"
-        return Refusal(consumer.name, names, reason, o.id, str(failure.result.counterexample or ""))
+    def _refusal(self, consumer: Carried, names: tuple[str, ...], failed: Proved, repair: Repair) -> Refusal:
+        show = Printer(self.program)
+        guards = "".join(
+            f", with {g.producer} read as {g.value} where it is {' or '.join(g.points)}" for g in repair.guards
+        )
+        reason = (
+            f"no scalar repair of {consumer.name} over {', '.join(names)} is proved; "
+            f"the best candidate ({repair.strategy}) is h(t) = {show(repair.h)}{guards}"
+        )
+        return Refusal(consumer.name, names, reason, failed.obligation.id, _point(failed))
 
 
-NameOf = Callable[[Expr], str]
+def _tells_more(a: Proved, b: Proved) -> bool:
+    """Of two refused candidates the better one got further through the obligations; a counterexample tells more than none."""
+    return _rank(a) > _rank(b)
+
+
+def _rank(p: Proved) -> tuple[bool, str]:
+    return p.result.counterexample is not None, p.obligation.kind
+
+
+def _point(failed: Proved) -> str:
+    """The counterexample in the user's names: elements by what they are in the definition."""
+    found = failed.result.counterexample
+    if found is None:
+        return ""
+    meaning = {s.var.name: s.meaning for s in failed.obligation.statement.symbols}
+    shown = [
+        f"{meaning[k] if k.startswith(('c', 'b')) and '[' in meaning.get(k, '') else k} = {v}"
+        for k, v in found.values.items()
+    ]
+    return f"at {', '.join(shown)}: {found.left} instead of {found.right}"

@@ -34,7 +34,7 @@ from neptune_verified.proofs.obligations import Obligation
 from neptune_verified.proofs.verdict import RouteResult, Verdict
 
 SOLVERS: dict[str, Callable[[str], Verdict]] = {"z3": route_z3.run_script, "cvc5": solver_cvc5.run_script}
-_DOCSTRING_HASH = re.compile(r"definition: (\S*)")
+_DOCSTRING_HASH = re.compile(r"^definition: (\S*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
