@@ -22,6 +22,7 @@ from typing import Any
 
 from neptune_verified.ir.jsontext import FormatError, read_text
 from neptune_verified.ir.loops import LoopProgram
+from neptune_verified.ir.loops_json import refusal_data
 from neptune_verified.ir.printing import program_text
 from neptune_verified.ir.program import Program
 from neptune_verified.ir.serialize import loops_from_json, program_from_json, sha256
@@ -179,7 +180,7 @@ class _Check:
             "notes": list(self.program.notes),
         }
         if loops is not None:
-            wanted["passes"] = loops.passes
+            wanted |= {"passes": loops.passes, "refused": [refusal_data(r) for r in loops.refusals]}
         for name, own in wanted.items():
             if certificate[name] != own:
                 self.problem("certificate.json", f"{name}: it says {certificate[name]!r}, should be {own!r}")

@@ -1,0 +1,54 @@
+"""Compiled folders, with a kernel text that stands for any other: nothing here reads more of it than its docstring."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from neptune_verified.ir.program import Program
+from neptune_verified.ir.serialize import loops_to_json, program_to_json
+from neptune_verified.proofs.certificate import certificate_to_json, definition_hash, make_certificate
+from neptune_verified.proofs.kernel import SEMANTICS_VERSION, VerifiedProgram
+
+EXTRA = {
+    "roundings": ["p: to float16, an operand of a dot"],
+    "kernel": {"target": "cuda:90", "configurations": {"k": ("a", "b")}},
+}
+
+
+def kernel_text(program: Program) -> str:
+    return f'"""{program.name}\n\ndefinition: {definition_hash(program)}\n"""\n\nX = 1\n'
+
+
+def write(folder: Path, verified: VerifiedProgram) -> Path:
+    program = verified.loops.program
+    source = kernel_text(program)
+    files = {
+        "program.json": program_to_json(program),
+        "loop.json": loops_to_json(verified.loops, SEMANTICS_VERSION),
+        "kernel.py": source,
+        "certificate.json": certificate_to_json(make_certificate(verified, source, EXTRA)),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def edit_text(folder: Path, name: str, edit: Callable[[str], str]) -> None:
+    path = folder / name
+    text = path.read_text()
+    changed = edit(text)
+    assert changed != text, "the edit changed nothing"
+    path.write_text(changed)
+
+
+def edit_json(folder: Path, name: str, edit: Callable[[dict[str, Any]], object]) -> None:
+    def change(text: str) -> str:
+        data = json.loads(text)
+        edit(data)
+        return json.dumps(data, indent=1) + "\n"
+
+    edit_text(folder, name, change)
