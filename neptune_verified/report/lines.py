@@ -9,6 +9,9 @@ from neptune_verified.ir.loops import Refusal
 from neptune_verified.report.model import FusedEdge, Report
 
 
+NO_OBLIGATIONS = "none: no reduction is fused with another one, and nothing is hoisted"
+
+
 def fused_text(e: FusedEdge) -> str:
     return f"{e.consumer} over {', '.join(e.producers)}: fused, strategy {e.strategy or 'unnamed'}, h = {e.repair}"
 

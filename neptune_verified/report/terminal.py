@@ -31,6 +31,8 @@ def _parts(r: Report) -> Iterator[Text | Padding]:
     yield from _section("roundings inserted", r.roundings)
     yield from _section("kernel", text.kernel_lines(r))
     yield from _heading("obligations")
+    if not r.obligations:
+        yield _indented(text.NO_OBLIGATIONS)
     for o in r.obligations:
         yield from _obligation(o)
 
