@@ -8,7 +8,6 @@ from typing import Any
 from neptune_verified.ir.loops import Refusal
 from neptune_verified.report.model import FusedEdge, Report
 
-
 NO_OBLIGATIONS = "none: no reduction is fused with another one, and nothing is hoisted"
 
 
