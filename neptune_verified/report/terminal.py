@@ -51,7 +51,7 @@ def _section(title: str, content: Iterable[str]) -> Iterator[Text | Padding]:
 def _indented(line: str, by: int = 2, style: str = "") -> Padding:
     """Continuation lines of what is too wide stand under its first word."""
     own = len(line) - len(line.lstrip())
-    return Padding(Text(line.lstrip(), style=style), (0, 0, 0, by + own))
+    return Padding(Text(line.lstrip(), style=style), (0, 0, 0, by + own), expand=False)
 
 
 def _fusion(r: Report) -> Iterator[str]:
