@@ -31,15 +31,14 @@ class Exit(IntEnum):
 def main() -> None:
     """Entry point: every error is one line on stderr and an exit code; no traceback of a library reaches a user."""
     try:
-        app(standalone_mode=False)
-    except typer.Exit as e:
-        raise SystemExit(e.exit_code) from None
+        code = app(standalone_mode=False)  # an Exit inside a command comes back as its code
     except typer.Abort:
         _die("interrupted", Exit.USAGE)
     except KeyboardInterrupt:
         _die("interrupted", Exit.USAGE)
     except Exception as e:
         _die(*_explained(e))
+    raise SystemExit(code if isinstance(code, int) else 0)
 
 
 def _explained(e: Exception) -> tuple[str, Exit]:

@@ -14,7 +14,7 @@ _POINTS = {"-inf": "-inf", "zero": "0", "+inf": "+inf"}
 def loops_text(loops: LoopProgram) -> str:
     """Every kernel with its passes, what each carries, repairs and stores::
 
-    kernel softmax: for each i < M in parallel
+    kernel rows: for each i < M in parallel
       pass 1 of 2 over x0 < N, tile by tile
         m[i] starts at -inf
           m_new = max(m, max over the tile of (x[i, x0]))

@@ -1,0 +1,187 @@
+"""The command line: what it prints, its exit codes, and that bad input loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ENV = {**os.environ, "TRITON_INTERPRET": "1", "COLUMNS": "200", "NO_COLOR": "1"}
+
+
+def run(*args: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "neptune_verified.cli", *args]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=ENV, check=False)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("cli") / "softmax"
+    done = run("compile", "examples/softmax.py:softmax", "--verify", "--target", "interpret", "--out", str(folder))
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_compile_prints_every_obligation_with_both_verdicts(built: tuple[Path, str]) -> None:
+    folder, text = built
+    certificate = json.loads((folder / "certificate.json").read_text())
+    assert text.startswith("proved O1-O6; not yet checked: O7-O16")
+    for o in certificate["obligations"]:
+        assert o["id"] in text
+        assert [r["route"] for r in o["routes"]] == ["z3", "sympy"]
+        assert all(r["verdict"] == "proved" for r in o["routes"])
+    assert {o["kind"] for o in certificate["obligations"]} == {"O1", "O2", "O3", "O4", "O5", "O6"}
+    assert "2 pass(es)" in text
+
+
+def test_the_folder_is_complete_and_checks(built: tuple[Path, str]) -> None:
+    folder, _ = built
+    assert {p.name for p in folder.iterdir()} == {
+        "program.json", "loop.json", "kernel.py", "certificate.json", "report.md",
+    }  # fmt: skip
+    assert (folder / "kernel.py").read_text().startswith("# proved O1-O6; not yet checked: O7-O16\n")
+    assert (folder / "report.md").read_text().splitlines()[0].count("O1-O6")
+    done = run("check", str(folder))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ok" in done.stdout.splitlines()[-1]
+
+
+def test_check_fails_on_a_changed_kernel(built: tuple[Path, str], tmp_path: Path) -> None:
+    folder, _ = built
+    for p in folder.iterdir():
+        (tmp_path / p.name).write_bytes(p.read_bytes())
+    text = (tmp_path / "kernel.py").read_text()
+    (tmp_path / "kernel.py").write_text(text.replace("tl.max", "tl.min", 1))
+    done = run("check", str(tmp_path))
+    assert done.returncode == 3
+    assert "kernel.py" in done.stdout
+
+
+def test_report_of_a_folder(built: tuple[Path, str]) -> None:
+    folder, _ = built
+    assert "O2" in run("report", str(folder)).stdout
+    data = json.loads(run("report", str(folder), "--json").stdout)
+    assert data["passes"] == 2
+
+
+def test_examples_are_listed() -> None:
+    done = run("examples")
+    assert done.returncode == 0
+    for name in ("attention.py:attention", "softmax.py:softmax", "unfusable.py:softplus_sum"):
+        assert name in done.stdout
+
+
+def test_a_demanded_fusion_that_is_refused_is_exit_3(tmp_path: Path) -> None:
+    done = run("compile", "examples/unfusable.py:softplus_sum", "--max-passes", "1", "--out", str(tmp_path / "x"))
+    assert done.returncode == 3
+    assert "O2" in done.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_refused_fusion_costs_a_pass_and_is_no_error() -> None:
+    done = run("compile", "examples/unfusable.py:softplus_sum")
+    assert done.returncode == 0
+    assert "not fused" in done.stdout
+    assert "instead of" in done.stdout
+
+
+def test_no_verify_says_so(tmp_path: Path) -> None:
+    done = run("compile", "examples/softmax.py:logsumexp", "--no-verify", "--out", str(tmp_path / "k"))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "k" / "kernel.py").read_text().startswith("# NOT VERIFIED\n")
+    assert not (tmp_path / "k" / "certificate.json").exists()
+    assert "NOT VERIFIED" in done.stdout
+
+
+BAD = {
+    "no such file": (["compile", "nowhere.py:f"], 1, "nowhere.py: no such file"),
+    "no function named": (["compile", "examples/softmax.py"], 1, "is not FILE.py:FUNCTION"),
+    "no such function": (["compile", "examples/softmax.py:nothing"], 1, "has no function 'nothing'; it defines"),
+    "unknown parameter": (["compile", "examples/attention.py:attention", "--set", "X=3"], 1, "X"),
+    "malformed parameter": (["compile", "examples/attention.py:attention", "--set", "X"], 1, "NAME=VALUE"),
+    "unknown target": (["compile", "examples/softmax.py:softmax", "--target", "tpu"], 2, "tpu"),
+    "unknown option": (["compile", "examples/softmax.py:softmax", "--speed"], 1, "--speed"),
+    "report without a folder": (["report", "nowhere"], 1, "nowhere"),
+    "check without a folder": (["check", "nowhere"], 1, "nowhere"),
+    "contradiction": (["compile", "examples/softmax.py:softmax", "--verify", "--no-verify"], 1, "exclude"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_clear_line(name: str) -> None:
+    args, code, text = BAD[name]
+    done = run(*args)
+    assert done.returncode == code, done.stderr
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def write(tmp_path: Path, text: str) -> str:
+    (tmp_path / "user.py").write_text(text)
+    return f"{tmp_path}/user.py:f"
+
+
+DEFINITIONS = {
+    "user's own error": ("def f():\n    return 1 / 0\n", 1, "user.py:2: ZeroDivisionError"),
+    "syntax error": ("def f(:\n", 1, "SyntaxError"),
+    "wrong result": ("def f():\n    return 3\n", 1, "returned int"),
+    "unsupported construct": (
+        "from tvm import te\n"
+        "def f():\n"
+        "    x = te.placeholder((te.var('N'),), 'float32', 'x')\n"
+        "    y = te.compute(x.shape, lambda i: te.atan(x[i]), 'y')\n"
+        "    return [x], [y]\n",
+        2,
+        "y (user.py:4)",
+    ),
+    "tuple reducer": (
+        "from tvm import te, tirx\n"
+        "def f():\n"
+        "    n = te.var('N'); x = te.placeholder((n,), 'float32', 'x'); k = te.reduce_axis((0, n), 'k')\n"
+        "    r = te.comm_reducer(lambda a, b: (a[0] + b[0], a[1] + b[1]), lambda s, t: (tirx.const(0, s),"
+        " tirx.const(0, t)))\n"
+        "    a, b = te.compute((1,), lambda i: r((x[k], x[k]), axis=k), 'both')\n"
+        "    return [x], [a, b]\n",
+        2,
+        "both",
+    ),
+    "unlisted input": (
+        "from tvm import te\n"
+        "def f():\n"
+        "    x = te.placeholder((4,), 'float32', 'x')\n"
+        "    return [], [te.compute((4,), lambda i: x[i], 'y')]\n",
+        2,
+        "x",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_bad_definitions_are_one_clear_line(name: str, tmp_path: Path) -> None:
+    text, code, wanted = DEFINITIONS[name]
+    done = run("compile", write(tmp_path, text), "--out", str(tmp_path / "out"))
+    assert done.returncode == code, done.stderr
+    assert wanted in done.stderr.replace(str(tmp_path) + "/", ""), done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    done = run("compile", "examples/softmax.py:logsumexp", "--target", "interpret", "--out", str(tmp_path))
+    assert done.returncode == 1
+    assert "other files" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_an_output_that_is_below_a_file_is_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run("compile", "examples/softmax.py:logsumexp", "--out", str(tmp_path / "file" / "k"))
+    assert done.returncode == 1
+    assert "not a folder" in done.stderr
