@@ -1,0 +1,1 @@
+"""Executions of a loop program other than the Triton kernel."""
