@@ -17,6 +17,7 @@ from neptune_verified.ir.expr import Axis, Expr, Reduce, substitute, subterms
 from neptune_verified.ir.inline import Closed, inline
 from neptune_verified.ir.loops import Hoist, LoopProgram, Nest, Output, Pass, Refusal, T
 from neptune_verified.ir.program import Program
+from neptune_verified.ir.spec import RESERVED
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.kernel import Prover
 from neptune_verified.proofs.obligations import hoist_obligations
@@ -51,7 +52,7 @@ class _Names:
 
     def fresh(self, wanted: str) -> str:
         name, k = wanted, 1
-        while name in self.taken or name.endswith(("_new", "_later")):
+        while name in self.taken or RESERVED.fullmatch(name):
             name, k = f"{wanted}_{k}", k + 1
         self.taken.add(name)
         return name

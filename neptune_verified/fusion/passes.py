@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import product
+from itertools import count, product
 
 from neptune_verified.fusion.derive import CannotDerive, Problem, candidates
 from neptune_verified.fusion.outputs import Domain, domain_of
@@ -43,10 +43,10 @@ class Schedule:
 
     def stream(self, domain: Domain) -> tuple[Axis, ...]:
         if domain not in self.streams:
-            n = len(self.streams)
-            self.streams[domain] = tuple(
-                axis(f"x{n}_{k}" if len(domain) > 1 else f"x{n}", e) for k, e in enumerate(domain)
-            )
+            taken = {a.name for a in (*self.nest.grid, *self.nest.inner)}
+            taken |= {a.name for axes in self.streams.values() for a in axes}
+            names = (f"x{n}" for n in count() if f"x{n}" not in taken)
+            self.streams[domain] = tuple(axis(name, e) for name, e in zip(names, domain, strict=False))
         return self.streams[domain]
 
     def place(self, r: Reduce, name: str) -> None:
@@ -170,7 +170,7 @@ class Schedule:
 
 
 def _tells_more(a: Proved, b: Proved) -> bool:
-    """Of two refused candidates the better one got further through the obligations; a counterexample tells more than none."""
+    """Of two refused candidates the better one got further; a counterexample tells more than none."""
     return _rank(a) > _rank(b)
 
 

@@ -83,6 +83,8 @@ def from_sympy(e: sp.Expr, names: dict[sp.Symbol, Var], dtype: str) -> Expr:
     def go(x: sp.Expr) -> Expr:
         return from_sympy(x, names, dtype)
 
+    if e is sp.E:
+        return op("exp", const(1, dtype))
     if e.is_Symbol:
         return op("cast", names[e], dtype=dtype)
     if e.is_Rational:

@@ -316,12 +316,17 @@ def substitute(e: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
         return e
     axes = {k for k in mapping if isinstance(k, Axis)}
     only_axes = len(axes) == len(mapping)
+    put = frozenset().union(*(v.free for v in mapping.values()))
 
     def fn(x: Expr) -> Expr | None:
         if x in mapping:
             return mapping[x]
         if only_axes and not (x.free & axes):
             return x
+        if isinstance(x, Reduce) and put & set(x.axes) and any(k in mapping for k in subterms(x.body)):
+            raise ValueError(
+                f"axis {sorted(a.name for a in put & set(x.axes))[0]} would be captured: open the reduction first"
+            )
         return None
 
     return transform(e, fn)

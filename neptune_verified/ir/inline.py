@@ -7,8 +7,9 @@ expression *is* the program. Shared stages stay shared, because expressions are 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 
-from neptune_verified.ir.expr import Axis, Expr, Read, Reduce, substitute, transform
+from neptune_verified.ir.expr import Axis, Expr, Read, Reduce, axis, reduce_, substitute, transform
 from neptune_verified.ir.program import Program
 
 
@@ -34,10 +35,17 @@ def inline(program: Program) -> Closed:
                 names.setdefault(memo[key], stage)
         return memo[key]
 
+    opened = count()
+
     def close(e: Expr) -> Expr:
         def fn(x: Expr) -> Expr | None:
             if isinstance(x, Read) and x.tensor in bodies:
                 return at(x.tensor, tuple(close(i) for i in x.indices))
+            if isinstance(x, Reduce):
+                # A stage that is read here has canonical axis names of its own, which could bind those of this reduction.
+                n = next(opened)
+                fresh = tuple(axis(f"open.{n}.{k}", a.extent) for k, a in enumerate(x.axes))
+                return reduce_(x.reducer, fresh, close(substitute(x.body, dict(zip(x.axes, fresh, strict=True)))))
             return None
 
         return transform(e, fn)

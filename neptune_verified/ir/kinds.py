@@ -10,7 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from neptune_verified.ir.expr import FLOATS, Axis, Const, Expr, Op, Read, Reduce, Size, Var, substitute, subterms
+from neptune_verified.ir.expr import (
+    FLOATS,
+    Axis,
+    Const,
+    Expr,
+    Number,
+    Op,
+    Read,
+    Reduce,
+    Size,
+    Var,
+    substitute,
+    subterms,
+)
 from neptune_verified.ir.program import Program
 
 NINF, NEG, ZERO, POS, PINF, UNDEF = "-inf", "neg", "zero", "pos", "+inf", "undefined"
@@ -115,11 +128,16 @@ def _compare(name: str, a: str, b: str) -> Kinds:
 class KindAnalysis:
     """Kinds of closed expressions of one program, under its assumptions. ``given`` fixes the kinds of symbols."""
 
+    #: The analysis without the cases of a case split: what holds of every element, not of the one at hand.
+    base: KindAnalysis
+
     def __init__(self, program: Program | None = None, given: dict[Expr, Kinds] | None = None) -> None:
+        self.base = self
         self.given = dict(given or {})
         self.memo: dict[Expr, Kinds] = dict(self.given)
         self.facts = {(a.subject, a.kind): a for a in program.assumptions} if program else {}
         self.lengths = program.shape_sizes() if program else frozenset()
+        self.shapes = {t.name: t.shape for t in program.inputs} if program else {}
 
     def has(self, subject: str, kind: str) -> bool:
         return (subject, kind) in self.facts
@@ -154,8 +172,11 @@ class KindAnalysis:
                 return kinds & NONNEGATIVE if name in self.lengths else kinds
             case Axis():
                 return NONNEGATIVE
-            case Read(tensor, _, dtype):
-                return TRUTH if dtype == "bool" else self.declared(tensor)
+            case Read(tensor, indices, dtype):
+                kinds = TRUTH if dtype == "bool" else self.declared(tensor)
+                shape = self.shapes.get(tensor, ())
+                inside = len(shape) == len(indices) and all(map(in_range, indices, shape))
+                return kinds if inside else kinds | {UNDEF}
             case Var(_, dtype):
                 return TRUTH | {UNDEF} if dtype == "bool" else EXTENDED | {UNDEF}
             case Reduce():
@@ -233,7 +254,7 @@ class KindAnalysis:
     def under(self, given: dict[Expr, Kinds]) -> KindAnalysis:
         """The same analysis with the kinds of some subterms fixed."""
         inner = KindAnalysis(None, {**self.given, **given})
-        inner.facts, inner.lengths = self.facts, self.lengths
+        inner.facts, inner.lengths, inner.base, inner.shapes = self.facts, self.lengths, self.base, self.shapes
         return inner
 
     def _constraint(self, cond: Expr, value: bool) -> dict[Expr, Kinds]:
@@ -271,7 +292,8 @@ class KindAnalysis:
         element = substitute(first.body, dict(zip(first.axes, axes, strict=True)))
         here = self.under(case).of(element)
         total = self.of(first)
-        signed = total - {UNDEF} <= NONNEGATIVE or total - {UNDEF} <= {NEG, ZERO}
+        terms = self.base.element_kinds(first)
+        signed = terms <= NONNEGATIVE or terms <= {NEG, ZERO}
         for p in here:
             for r in total:
                 if p == UNDEF and r != UNDEF:
@@ -280,7 +302,53 @@ class KindAnalysis:
                     yield from self._cases(rest, axes, {**case, element: frozenset({p}), first: frozenset({r})})
 
     def _reduce(self, e: Reduce) -> Kinds:
-        return reduce_kinds(e.reducer, self.element_kinds(e), e.dtype)
+        kinds = self.element_kinds(e)
+        if all(self.of(a.extent) <= {POS} for a in e.axes):
+            return reduce_some(e.reducer, kinds, e.dtype)
+        return reduce_kinds(e.reducer, kinds, e.dtype)
+
+
+def in_range(index: Expr, extent: Expr) -> bool:
+    """Is the index certainly inside a dimension of this extent? (An element outside is *undefined*.)"""
+    if isinstance(index, Axis) and index.extent is extent:
+        return True
+    bounds = interval(index)
+    return bounds is not None and isinstance(extent, Const) and bounds[0] >= 0 and bounds[1] < extent.value
+
+
+def interval(e: Expr) -> tuple[Number, Number] | None:
+    """Least and greatest value of an integer expression over axes of concrete extents; None where there are others."""
+    match e:
+        case Const(value, dtype) if dtype != "bool":
+            return value, value
+        case Axis(_, Const(value)):
+            return 0, value - 1
+        case Op("add" | "sub" | "mul" as name, (x, y)):
+            a, b = interval(x), interval(y)
+            if a is None or b is None:
+                return None
+            if name == "add":
+                return a[0] + b[0], a[1] + b[1]
+            if name == "sub":
+                return a[0] - b[1], a[1] - b[0]
+            corners = [p * q for p in a for q in b]
+            return min(corners), max(corners)
+        case Op("floordiv", (x, Const(d))) if d > 0:
+            a = interval(x)
+            return None if a is None else (a[0] // d, a[1] // d)
+        case Op("floormod", (_, Const(d))) if d > 0:
+            return 0, d - 1
+        case _:
+            return None
+
+
+def reduce_some(reducer: str, body: Kinds, dtype: str) -> Kinds:
+    """Kinds of a reduction of at least one value of the given kinds."""
+    if reducer in ("max", "min") and dtype in FLOATS:
+        return body
+    if reducer == "sum" and body <= {POS}:
+        return body
+    return reduce_kinds(reducer, body, dtype)
 
 
 def reduce_kinds(reducer: str, body: Kinds, dtype: str) -> Kinds:
@@ -314,13 +382,17 @@ def reduce_kinds(reducer: str, body: Kinds, dtype: str) -> Kinds:
 
 
 def same_domain(e: Reduce) -> list[Reduce]:
-    """Reductions inside the term of ``e`` over the same domain that do not depend on its axes, inner ones first."""
+    """Reductions inside the term of ``e`` over the same domain that depend neither on its axes nor on those of a reduction
+    between (such a value is a different one for each of its indices), inner ones first."""
     extents = tuple(a.extent for a in e.axes)
     bound = set(e.axes)
     return [
         x
         for x in subterms(e.body)
-        if isinstance(x, Reduce) and not (x.free & bound) and tuple(a.extent for a in x.axes) == extents
+        if isinstance(x, Reduce)
+        and not (x.free & bound)
+        and x.free <= e.body.free
+        and tuple(a.extent for a in x.axes) == extents
     ]
 
 

@@ -76,6 +76,10 @@ class Abstraction:
         sides, and one that does not evaluate it does not depend on its value."""
         return self.analysis.of(x) - {UNDEF} or (TRUTH if x.dtype == "bool" else frozenset({"zero"}))
 
+    def undefinable(self) -> list[Var]:
+        """Elements that can be undefined."""
+        return [v for x, v in self.elements.items() if UNDEF in self.analysis.of(x)]
+
     def symbols(self, meaning: object) -> tuple[Symbol, ...]:
         assert callable(meaning)
         return tuple(Symbol(v, self.kinds_of(x), meaning(x)) for x, v in self.elements.items())

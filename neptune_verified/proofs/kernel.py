@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from neptune_verified.ir.expr import Expr, Reduce, Var, substitute, subterms
 from neptune_verified.ir.inline import inline
 from neptune_verified.ir.loops import LoopProgram, Nest, Output, Pass, T
+from neptune_verified.ir.spec import loop_faults
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.discharge import Discharged, discharge
 from neptune_verified.proofs.obligations import Obligation, edge_obligations, hoist_obligations
@@ -109,6 +110,8 @@ def verify(
 
 def check_structure(loops: LoopProgram) -> None:
     """The loop program is the definition, inlined, with the hoists applied in order and the top reductions carried."""
+    faults = loop_faults(loops)
+    _require(not faults, "; ".join(faults))
     closed = inline(loops.program)
     written = [out.name for nest in loops.nests for out in _outputs(nest)]
     _require(

@@ -47,6 +47,7 @@ from neptune_verified.ir.loops import Carried, Hoist, Nest, Pass, T, read_carrie
 from neptune_verified.ir.printing import Printer
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import Abstraction, UnsupportedTerm
+from neptune_verified.proofs.evaluation import require_hoistable, require_same_evaluation
 from neptune_verified.proofs.statement import Defined, Equal, Goal, Hypothesis, Refines, Statement, Symbol
 
 
@@ -98,6 +99,10 @@ class Edge:
         for c in self.producers:
             self.state[c.name] = self._state_kinds(c, self.elements[c.name])
         self.kinds = self._state_kinds(consumer, self.guarded(self.g, consumer))
+        unsure = [c for c in self.producers if UNDEF in self.analysis.of(c.value)]
+        require_same_evaluation(
+            self.g, self._pairs(), self.abstract.undefinable(), [self.symbols[c.name][0] for c in unsure]
+        )
 
     # -- terms ---------------------------------------------------------------------------------------------
 
@@ -158,8 +163,9 @@ class Edge:
         r = var(name + suffix, c.value.dtype)
         element = self.at_new(self.elements[name], suffix) if suffix else self.elements[name]
         match c.value.reducer:
-            case "max":
-                return [Hypothesis(op("le", element, r), f"derived: {name} is the max of the elements seen")]
+            case "max" | "logaddexp":
+                what = f"derived: {name} is >= each of the elements that it has seen ({c.value.reducer})"
+                return [Hypothesis(op("le", element, r), what)]
             case "min":
                 return [Hypothesis(op("ge", element, r), f"derived: {name} is the min of the elements seen")]
             case "sum" if self.state[name] <= NONNEGATIVE:
@@ -177,9 +183,9 @@ class Edge:
         for c in self.producers:
             r, s = var(c.name + source, c.value.dtype), var(c.name + target, c.value.dtype)
             repaired = c.repair is not None and bool(c.repair.producers)
-            if c.value.reducer in ("max", "any") and not repaired:
-                facts.append(Hypothesis(op("le", r, s), f"derived: {c.name} is a running max"))
-            elif c.value.reducer in ("min", "all") and not repaired:
+            if c.value.reducer in ("max", "logaddexp") and not repaired:
+                facts.append(Hypothesis(op("le", r, s), f"derived: {c.name} is a running {c.value.reducer}"))
+            elif c.value.reducer == "min" and not repaired:
                 facts.append(Hypothesis(op("ge", r, s), f"derived: {c.name} is a running min"))
             elif c.value.reducer == "sum" and self.state[c.name] <= NONNEGATIVE:
                 if not repaired:
@@ -310,14 +316,17 @@ def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
     names = {x: var(f"A{k}", x.dtype) for k, x in enumerate(invariants)}
     abstract = Abstraction(analysis, [*names.values(), *slots])
     template = abstract(read_carried(hoist.template, names))
+    # Over an empty domain nothing of the old term is evaluated, and the template is. A reduction over the same domain is
+    # its neutral element then, hence defined; nothing else that can be undefined may stand in the template.
     _require_defined(abstract, template, "the hoisted factor")
     for x in invariants:
-        # Over an empty domain a reduction over the same domain is its neutral element, hence defined.
         if [a.extent for a in x.axes] != extents and UNDEF in analysis.of(x):
             raise UnsupportedTerm("the hoisted factor reads a value that can be undefined")
     old = abstract(read_carried(hoist.old.body, names))
     bodies = [substitute(r.body, dict(zip(r.axes, hoist.old.axes, strict=True))) for r in hoist.inner]
     inner = [abstract(read_carried(body, names)) for body in bodies]
+    unsure = [names[x] for x in invariants if UNDEF in analysis.of(x)]
+    require_hoistable(template, old, dict(zip(slots, inner, strict=True)), [*abstract.undefinable(), *unsure])
     show = Printer(program)
     f, e = REDUCERS[hoist.old.reducer], REDUCERS[hoist.old.reducer].neutral
     kinds = {s: analysis.of(r) - {UNDEF} for s, r in zip(slots, hoist.inner, strict=True)}
