@@ -139,7 +139,7 @@ def compile(
         configs: dict[str, tuple[str, ...]] = {}
     else:
         runner = None
-        tiles = lower(verified, strict_rounding)
+        tiles = lower(verified, target, strict_rounding)
         emitted = emit(program, tiles, target, definition, first_line, loops.passes)
         source, roundings, configs = emitted.source, tiles.roundings, emitted.configs
     extra = {
@@ -147,7 +147,7 @@ def compile(
         "roundings": list(roundings),
     }
     certificate = make_certificate(verified, source, extra) if verify else None
-    report = Report.from_verified(verified, source, extra)
+    report = Report.from_verified(verified, source, extra, coverage=None if verify else "NOT VERIFIED")
     return Kernel(program, loops, target, source, certificate, report, roundings, configs, runner)
 
 
@@ -165,7 +165,8 @@ def _verified(loops: LoopProgram, prover: Prover, progress: Progress | None) -> 
     try:
         return prove_all(loops, prover, progress)
     except Refused as e:
-        raise VerificationError(f"{loops.program.name} is not verified: {e}") from None
+        report = Report.from_proved(loops, e.failed, f"REFUSED: {e}")
+        raise VerificationError(f"{loops.program.name} is not verified: {e}", report) from None
 
 
 def _too_many(loops: LoopProgram, wanted: int) -> str:

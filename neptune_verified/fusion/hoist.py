@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from neptune_verified.ir.expr import (
     FLOATS,
+    INF,
     Axis,
     Const,
     Expr,
@@ -174,16 +175,13 @@ def _factors(body: Expr, axes: tuple[Axis, ...], producers: list[Reduce]) -> _Pr
 
 
 def _crossable(x: Op, bound: set[Axis], producers: list[Reduce]) -> bool:
-    """A float rounding of a quotient or product with a loop-invariant positive factor (listed in the certificate)."""
+    """A float rounding of a quotient or product with a loop-invariant factor (listed in the certificate)."""
     source = x.args[0]
-    if (
-        source.dtype not in FLOATS
-        or x.dtype not in FLOATS
-        or not isinstance(source, Op)
-        or source.name not in ("mul", "div")
-    ):
+    if source.dtype not in FLOATS or x.dtype not in FLOATS or not isinstance(source, Op):
         return False
-    return _factors(source, tuple(bound), producers) is not None
+    if source.name == "cast":
+        return _crossable(source, bound, producers)
+    return source.name in ("mul", "div") and _factors(source, tuple(bound), producers) is not None
 
 
 def _rebuild(factors: list[tuple[Expr, bool]], dtype: str, negative: bool) -> Expr:
@@ -206,7 +204,11 @@ def _outside(slot: Expr, leaves: list[tuple[Expr, bool]], dtype: str, guard: boo
     for x, below in leaves:
         x = op("cast", x, dtype=wide)
         moved = op("div" if below else "mul", result, x)
-        if guard and below:
-            moved = op("select", op("eq", x, const(0, wide)), const(0, wide), moved)
+        if guard:
+            # Over an empty axis a divisor can be 0 and a running max or min infinite; the sum is 0 then.
+            bad = [0.0] if below else [-INF, INF]
+            tests = [op("eq", x, const(v, wide)) for v in bad]
+            condition = tests[0] if below else op("or", *tests)
+            moved = op("select", condition, const(0, wide), moved)
         result = moved
     return op("cast", result, dtype=dtype)

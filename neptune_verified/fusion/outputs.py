@@ -43,7 +43,7 @@ class Group:
 
 
 def group_outputs(outputs: dict[str, tuple[tuple[Axis, ...], Expr]]) -> list[Group]:
-    """Greedy: an output joins the first kernel with which it shares a reduction."""
+    """Greedy: an output joins the first kernel with which it shares a reduction, or rows and a reduced domain."""
     groups: list[Group] = []
     for name, (axes, expr) in outputs.items():
         fresh = Output(name, *_rename(axes, expr, tuple(f"{name}_{a.name}" for a in axes)))
@@ -67,8 +67,9 @@ def _rename(axes: tuple[Axis, ...], expr: Expr, names: tuple[str, ...]) -> tuple
 
 
 def _join(group: Group, out: Output) -> Output | None:
-    """``out`` over the group's axes, by the order-preserving matching that shares most reductions; None if none."""
+    """``out`` over the group's axes, by the order-preserving matching that shares most; None if nothing."""
     have = set(group.tops())
+    domains = {domain_of(r) for r in have}
     best: tuple[int, Output] | None = None
     for k in range(len(out.axes), -1, -1):
         for chosen in combinations(range(len(out.axes)), k):
@@ -78,7 +79,10 @@ def _join(group: Group, out: Output) -> Output | None:
                 mapping: dict[Expr, Expr] = {out.axes[i]: t for i, t in zip(chosen, targets, strict=True)}
                 axes = tuple(mapping.get(a, a) for a in out.axes)
                 candidate = Output(out.name, axes, substitute(out.expr, mapping))  # type: ignore[arg-type]
-                shared = len(have & set(top_reductions(candidate.expr, candidate.axes)))
+                tops = top_reductions(candidate.expr, candidate.axes)
+                shared = 2 * len(have & set(tops))
+                # Over the same rows and the same domain one traversal serves both, though they share no reduction.
+                shared += set(axes) == set(group.axes) and bool({domain_of(r) for r in tops} & domains)
                 if shared and (best is None or shared > best[0]):
                     best = (shared, candidate)
     return best[1] if best else None

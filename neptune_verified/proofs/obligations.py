@@ -302,6 +302,18 @@ def reducer_laws(value: Reduce, kinds: Kinds, stage: str) -> tuple[Obligation, .
     return tuple(result)
 
 
+def _seen_by_invariants(hoist: Hoist, names: dict[Reduce, Var], abstract: Abstraction) -> list[Hypothesis]:
+    """A reduction over the hoist's own domain has seen the element at hand: a max is >= it."""
+    facts = []
+    extents = [a.extent for a in hoist.old.axes]
+    for x, v in names.items():
+        if x.reducer in ("max", "min") and [a.extent for a in x.axes] == extents:
+            element = abstract(read_carried(substitute(x.body, dict(zip(x.axes, hoist.old.axes, strict=True))), names))
+            fact = op("le" if x.reducer == "max" else "ge", element, v)
+            facts.append(Hypothesis(fact, f"derived: {v.name} is the {x.reducer} of terms, this element's included"))
+    return facts
+
+
 def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
     """O1, O2 and O4 of a hoist, over the template's loop-invariant values and the elements."""
     slots = hoist.slots()
@@ -313,7 +325,7 @@ def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
     bound = set(hoist.old.axes)
     if any(x.free & bound for x in subterms(hoist.template)):
         raise ValueError(f"hoist {hoist.name}: the template depends on the reduction axis")
-    names = {x: var(f"A{k}", x.dtype) for k, x in enumerate(invariants)}
+    names: dict[Reduce, Var] = {x: var(f"A{k}", x.dtype) for k, x in enumerate(invariants)}
     abstract = Abstraction(analysis, [*names.values(), *slots])
     template = abstract(read_carried(hoist.template, names))
     # Over an empty domain nothing of the old term is evaluated, and the template is. A reduction over the same domain is
@@ -344,6 +356,7 @@ def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
     xs, x_symbols = pair("x")
     ys, y_symbols = pair("y")
     both = [f.combine(a, b) for a, b in zip(xs, ys, strict=True)]
+    seen = _seen_by_invariants(hoist, names, abstract)
     goals: list[tuple[str, Goal]] = [
         ("O1", Refines(fill(inner), old)),
         ("O2", Equal(fill(both), f.combine(fill(xs), fill(ys)))),
@@ -353,7 +366,10 @@ def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
     for kind, goal in goals:
         used = _used(goal)
         symbols = [*x_symbols, *y_symbols, *invariant_symbols, *abstract.symbols(show)]
-        statement = Statement(tuple(s for s in symbols if s.var in used), (), goal)
+        # Only O1 speaks of an element of the domain, which the reductions over that domain have seen.
+        facts = tuple(h for h in seen if kind == "O1" and _vars(h.expr) & used)
+        used |= {v for h in facts for v in _vars(h.expr)}
+        statement = Statement(tuple(s for s in symbols if s.var in used), facts, goal)
         result.append(Obligation(kind, "hoist", hoist.name, f"hoisting out of {hoist.name}", statement))
     return tuple(result)
 

@@ -63,7 +63,7 @@ def _typed(m: Axis, k: Axis, n: Axis, left: list[Expr], right: list[Expr], stric
         narrow = {t for t in (a_type, b_type) if t in SIXTEEN}
         if len(narrow) == 1 and not strict and "float64" not in (a_type, b_type):
             target = narrow.pop()
-            roundings.append(f"an operand of a dot is rounded to {target}, the other operand's type")
+            roundings.append(f"an operand of a dot is rounded to {target}, the other operand's type, in every use")
         else:
             target = "float32"
         a_type = b_type = target

@@ -15,6 +15,7 @@ from itertools import pairwise
 
 from neptune_verified.errors import UnsupportedProgram
 from neptune_verified.ir.expr import (
+    FLOATS,
     INTS,
     REDUCERS,
     Axis,
@@ -27,6 +28,7 @@ from neptune_verified.ir.expr import (
     Var,
     children,
     const,
+    contains,
     substitute,
     subterms,
     transform,
@@ -66,17 +68,24 @@ class Scope:
     defined: set[str] = field(default_factory=set)
 
 
-def lower(verified: VerifiedProgram, strict_rounding: bool = False) -> TileProgram:
-    """Raises UnsupportedProgram, naming the construct, where a program has no tile form."""
+def lower(verified: VerifiedProgram, target: str = "", strict_rounding: bool = False) -> TileProgram:
+    """The tile program; ``target`` matters only where Triton's interpreter lacks bfloat16 arithmetic.
+
+    Raises UnsupportedProgram, naming the construct, where a program has no tile form."""
     loops = verified.loops
     roundings: dict[str, None] = {}
-    kernels = tuple(_Kernel(loops.program, nest, strict_rounding, roundings).build() for nest in loops.nests)
+    kernels = tuple(
+        _Kernel(loops.program, nest, target == "interpret", strict_rounding, roundings).build() for nest in loops.nests
+    )
     return TileProgram(loops.program.name, kernels, tuple(roundings))
 
 
 class _Kernel:
-    def __init__(self, program: Program, nest: Nest, strict: bool, roundings: dict[str, None]) -> None:
+    def __init__(
+        self, program: Program, nest: Nest, interpreted: bool, strict: bool, roundings: dict[str, None]
+    ) -> None:
         self.program, self.nest, self.strict, self.roundings = program, nest, strict, roundings
+        self.interpreted = interpreted
         self.kinds = KindAnalysis(program)
         self.blocked = blocked_axes(nest)
         self.stream_tiles = tuple(dict.fromkeys(p.stream[-1] for p in nest.passes if p.stream))
@@ -103,6 +112,11 @@ class _Kernel:
         return {a: None for a in axes if self.whole(a)}, {a: None for a in axes if not self.whole(a)}
 
     def build(self) -> TileKernel:
+        for h in self.nest.hoists:
+            self.stage = h.name
+            producers = [x for x in subterms(h.template) if isinstance(x, Reduce)]
+            if any(_narrowing(x) and contains(x, producers) for x in subterms(h.old.body)):
+                self.note("a rounding is moved across a hoisted factor")
         for p in self.nest.passes:
             self._pass(p)
         for out in self.nest.outputs:
@@ -213,6 +227,10 @@ class _Kernel:
 
     def _update(self, p: Pass, c: Carried) -> Value:
         self.stage = c.name
+        if c.value.dtype in SIXTEEN:
+            self.note(f"carried in float32 and rounded once to {c.value.dtype}")
+        if c.repair and any(_narrowing(x) and contains(x, self._running(p)) for x in subterms(term(self.nest, p, c))):
+            self.note("the rounding of a value that is repaired is taken of the running value")
         h = self.lower(_widened(substitute(step(self.nest, p, c), {var(T, c.value.dtype): c.var})))
         new = Value(c.new.name, self.sorted(c.axes), _wide(c.value.dtype))
         body = term(self.nest, p, c)
@@ -231,6 +249,10 @@ class _Kernel:
             full = self.broadcast(combined, new.axes)
             self.emit(new, "op", (full,), ("copy",), self.scopes[-1])
         return new
+
+    @staticmethod
+    def _running(p: Pass) -> list[Expr]:
+        return [c.new for c in p.carried]
 
     def combine(self, reducer: str, a: Value, b: Value) -> Value:
         name = {"sum": "add", "prod": "mul", "any": "or", "all": "and"}.get(reducer, reducer)
@@ -319,10 +341,19 @@ class _Kernel:
             name, values = f"pow:{args[1].value}", values[:1]
         if name in ("floordiv", "floormod") and dtype in INTS and all(self.kinds.of(a) <= NONNEGATIVE for a in args):
             name += ":nonnegative"
-        if dtype in SIXTEEN and name.split(":")[0] in TRANSCENDENTAL:
-            wide = tuple(self.cast(v, "float32") for v in values)
-            return self.cast(self.elementwise(name, wide, "float32"), dtype)
-        return self.elementwise(name, values, dtype)
+        own = name.split(":")[0]
+        if dtype in SIXTEEN and own in TRANSCENDENTAL:
+            self.note(f"{own} of {dtype} is computed in float32 and rounded once")
+        elif not any(v.dtype == "bfloat16" for v in values) or own == "select":
+            return self.elementwise(name, values, dtype)
+        # bfloat16 arithmetic through float32 gives the same values (24 >= 2 * 8 + 2 bits), on every target.
+        wide = tuple(self.cast(v, "float32") if v.dtype in SIXTEEN else v for v in values)
+        result = self.elementwise(name, wide, "float32" if dtype in SIXTEEN else dtype)
+        return self.cast(result, dtype)
+
+    def note(self, text: str) -> None:
+        """List a float rounding that is inserted or moved, once."""
+        self.roundings[f"{self.stage}: {text}"] = None
 
     def elementwise(self, name: str, values: tuple[Value, ...], dtype: str) -> Value:
         axes = self.sorted(tuple(dict.fromkeys(a for v in values for a in v.axes)))
@@ -457,8 +488,8 @@ class _Kernel:
     def dot(self, c: Contraction, acc: Value | None) -> Value:
         a = self._operand(c.a, c.a_dtype, (c.m, c.k), c.k, c.a_is_load)
         b = self._operand(c.b, c.b_dtype, (c.k, c.n), c.k, c.b_is_load)
-        for note in c.roundings:
-            self.roundings[f"{self.stage}: {note}"] = None
+        for text in c.roundings:
+            self.note(text)
         self.dots[(c.m, c.k, c.n)] = None
         self.note_width((c.m, c.n))
         args = (a, b) if acc is None else (a, b, acc)
@@ -467,6 +498,9 @@ class _Kernel:
     def _operand(self, e: Expr, dtype: str, dims: tuple[Axis, Axis], k: Axis, is_load: bool) -> Value:
         """An operand with dimensions ``dims``; lanes of ``k`` out of range are 0 (a masked load gives 0 already)."""
         value = self.broadcast(self.narrow(e, dtype), self.sorted(dims))
+        if self.interpreted and dtype == "bfloat16":  # products of bfloat16 numbers are exact in float32
+            dtype = "float32"
+            value = self.cast(self.cast(value, "bfloat16"), dtype)
         if not is_load and not self.exact(k):
             zero = self.assign("const", (), value.dtype, attr=(const(0, value.dtype).value,))
             lane = self.align(self.lane(k), value.axes)
@@ -575,6 +609,10 @@ def _widened(e: Expr) -> Expr:
         return None
 
     return transform(e, fn)
+
+
+def _narrowing(e: Expr) -> bool:
+    return isinstance(e, Op) and e.name == "cast" and e.dtype in SIXTEEN and e.args[0].dtype in FLOATS
 
 
 def _number(e: Expr) -> object:
