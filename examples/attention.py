@@ -12,7 +12,7 @@ import math
 
 from tvm import te, tirx
 
-from neptune_verified.frontend.te import neg_inf
+import neptune_verified as nv
 
 F32 = "float32"
 Graph = tuple[list[te.Tensor], list[te.Tensor]]
@@ -68,11 +68,15 @@ def causal(H: int = 4, D: int = 64, dtype: str = "float32") -> Graph:
     q, k, v = _inputs(H, D, dtype)
     M, N = q.shape[1], k.shape[1]
     qk = _scores(q, k)
-    s = te.compute(qk.shape, lambda h, i, j: tirx.if_then_else(j <= i + (N - M), qk[h, i, j], neg_inf(F32)), "masked")
+    s = te.compute(
+        qk.shape, lambda h, i, j: tirx.if_then_else(j <= i + (N - M), qk[h, i, j], nv.neg_inf(F32)), "masked"
+    )
     m = _row(te.max, "m", s, lambda h, i, j: s[h, i, j])
     # Where M > N the first queries see no key. The two selects make their outputs 0; nothing else would.
     e = te.compute(
-        s.shape, lambda h, i, j: tirx.if_then_else(s[h, i, j] == neg_inf(F32), 0.0, te.exp(s[h, i, j] - m[h, i])), "e"
+        s.shape,
+        lambda h, i, j: tirx.if_then_else(s[h, i, j] == nv.neg_inf(F32), 0.0, te.exp(s[h, i, j] - m[h, i])),
+        "e",
     )
     total = _row(te.sum, "l", s, lambda h, i, j: e[h, i, j])
     p = te.compute(s.shape, lambda h, i, j: tirx.if_then_else(total[h, i] == 0.0, 0.0, e[h, i, j] / total[h, i]), "p")

@@ -4,6 +4,10 @@ with STRICT=1 in the environment they fail instead."""
 from __future__ import annotations
 
 import os
+
+# Triton decides when it is imported whether kernels are interpreted, and other test modules import it early.
+os.environ.setdefault("TRITON_INTERPRET", "1")
+
 from typing import NoReturn
 
 import pytest
