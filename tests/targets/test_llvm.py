@@ -415,6 +415,15 @@ def test_nothing_is_simplified_away(body: Expr) -> None:
     assert not np.isfinite(got).any()
 
 
+def test_a_float_that_breaks_the_integer_analysis_of_tvm() -> None:
+    """Bound to a TensorIR variable, this quotient of a select makes TVM's lowering fail."""
+    inner = op("select", op("eq", X, c(-INF)), X, R("y", COL))
+    quotient = op("select", op("ge", X, R("y", COL)), op("div", inner, R("m", ROW)), R("m", ROW))
+    stages = [ROW_MAX, Stage("z", (ROW,), reduce_("logaddexp", (COL,), quotient))]
+    p = program("quotients", [("x", (SIZE_M, SIZE_N), F), ("y", (SIZE_N,), F)], stages, "z")
+    check(p, {"x": 1 + np.abs(normal(4, 9)), "y": normal(9)}, build(fuse(p, enabled=False), TILE))
+
+
 def test_every_float16_is_read_exactly_and_rounding_is_to_even() -> None:
     bits = np.arange(2**16, dtype=np.uint16)
     p = program(
