@@ -229,6 +229,14 @@ def reduce_array(reducer: str, x: Array, dims: tuple[int, ...], dtype: str) -> A
     raise TypeError(f"no meaning for reducer {reducer}")
 
 
+def combine_array(reducer: str, a: Array, b: Array) -> Array:
+    """Two partial results joined; the reducer on two values."""
+    if reducer == "logaddexp":
+        return np.asarray(np.logaddexp(a, b))
+    name = {"sum": "add", "prod": "mul", "any": "max", "all": "min"}.get(reducer, reducer)
+    return MEANING[name](a, b)
+
+
 def _merge(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
     """Trailing dims merged to one (reductions append their axes at the end of the frame)."""
     n = 1

@@ -40,7 +40,7 @@ from neptune_verified.ir.expr import (
     transform,
     var,
 )
-from neptune_verified.ir.interpret import Array, Evaluator, Frame, canonical, reduce_array, size_env
+from neptune_verified.ir.interpret import Array, Evaluator, Frame, canonical, combine_array, reduce_array, size_env
 from neptune_verified.ir.program import Program
 
 T = "t"  # the accumulator's symbol in a repair function
@@ -318,9 +318,8 @@ def _update(ev: Evaluator, c: Carried, g: Expr, h: Expr, frame: Frame, inner: Fr
     )
     ev.vars[T] = ev.vars[c.name]
     repaired = ev.eval(h, Frame(frame.axes, frame.values))
-    a, b = var("%a", c.value.dtype), var("%b", c.value.dtype)
-    ev.vars["%a"], ev.vars["%b"] = repaired, local
-    ev.vars[f"{c.name}_new"] = ev.eval(REDUCERS[c.value.reducer].combine(a, b), Frame(frame.axes, frame.values))
+    with np.errstate(all="ignore"):
+        ev.vars[f"{c.name}_new"] = combine_array(c.value.reducer, repaired, local)
 
 
 def _blank(ev: Evaluator, out: Output) -> Array:
