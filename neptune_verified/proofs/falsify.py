@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 from neptune_verified.ir.expr import INTS, Const, Expr, Op, Var, contains
 from neptune_verified.proofs.evaluate import (
@@ -97,6 +98,7 @@ def admissible(statement: Statement, point: dict[Var, Value]) -> bool:
         return False
 
 
+@lru_cache(maxsize=4096)
 def survey(statement: Statement, limits: Limits = LIMITS) -> Survey:
     """Run the search and report; a construct without a value at a point is reported, not raised."""
     try:
