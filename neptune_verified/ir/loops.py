@@ -272,29 +272,43 @@ def run_loops(
 
 
 def _run_nest(nest: Nest, ev: Evaluator, tile: int) -> dict[str, Array]:
-    axes = nest.grid + nest.inner
-    base = ev.whole(axes)
+    base = ev.whole(nest.grid + nest.inner)
     results: dict[str, Array] = {}
     for p in nest.passes:
-        terms = [(c, term(nest, p, c), step(nest, p, c)) for c in p.carried]
-        stores = [(out, output_expr(nest, out, p)) for out in p.stores]
-        for c, _, _ in terms:
-            ev.vars[c.name] = ev.eval(c.neutral, base).reshape((1,) * len(axes))
+        for c in p.carried:
+            ev.vars[c.name] = ev.eval(c.neutral, base).reshape((1,) * len(base.axes))
         for values in tiles(ev, p.stream, tile):
-            frame = Frame(base.axes, base.values)
-            inner = frame.extended(p.stream, values)
-            for c, g, h in terms:
-                _update(ev, c, g, h, frame, inner)
-            for c, _, _ in terms:
-                ev.vars[c.name] = ev.vars.pop(f"{c.name}_new")
-            for out, e in stores:
-                _store(results, ev, out, ev.eval(e, inner), inner)
-        for out, _ in stores:
-            results.setdefault(out.name, _blank(ev, out))
+            run_tile(ev, nest, p, base, values)
+        store_pass(ev, nest, p, base, tile, results)
+    finish(ev, nest, base, results)
+    return results
+
+
+def run_tile(ev: Evaluator, nest: Nest, p: Pass, base: Frame, values: tuple[Array, ...]) -> None:
+    """One step of a pass: every accumulator takes in one tile of the stream."""
+    frame = Frame(base.axes, base.values)
+    inner = frame.extended(p.stream, values)
+    for c in p.carried:
+        _update(ev, c, term(nest, p, c), step(nest, p, c), frame, inner)
+    for c in p.carried:
+        ev.vars[c.name] = ev.vars.pop(f"{c.name}_new")
+
+
+def store_pass(ev: Evaluator, nest: Nest, p: Pass, base: Frame, tile: int, results: dict[str, Array]) -> None:
+    """The map outputs of a pass; they read what earlier passes have finished."""
+    for out in p.stores:
+        results.setdefault(out.name, _blank(ev, out))
+        e = output_expr(nest, out, p)
+        for values in tiles(ev, p.stream, tile):
+            inner = Frame(base.axes, base.values).extended(p.stream, values)
+            _store(results, ev, out, ev.eval(e, inner), inner)
+
+
+def finish(ev: Evaluator, nest: Nest, base: Frame, results: dict[str, Array]) -> None:
+    """The outputs that are stored after all passes."""
     for out in nest.outputs:
         frame = Frame(base.axes, base.values)
         _store(results, ev, out, ev.eval(output_expr(nest, out), frame), frame)
-    return results
 
 
 def tiles(ev: Evaluator, stream: tuple[Axis, ...], tile: int) -> Iterator[tuple[Array, ...]]:

@@ -47,6 +47,17 @@ class Stage:
         return isinstance(self.body, Reduce)
 
 
+def _exact(value: float | int) -> str:
+    """The number itself, never a rounded one: a bound is part of what is signed. 2^40, 2^31 - 1, 65504, 0.1."""
+    if value != int(value):
+        return repr(value)
+    n = int(value)
+    for less in (0, 1):
+        if n >= 2**20 and (n + less).bit_count() == 1:
+            return f"2^{(n + less).bit_length() - 1}" + " - 1" * less
+    return str(n)
+
+
 @dataclass(frozen=True, slots=True)
 class Assumption:
     """A declared fact. ``kind``: bounded (|x| <= value), at_least, positive, nonnegative, nonzero,
@@ -61,7 +72,7 @@ class Assumption:
 
     def __str__(self) -> str:
         texts = {
-            "bounded": f"|{self.subject}| <= {self.value:g}" if self.value is not None else "",
+            "bounded": f"|{self.subject}| <= {_exact(self.value)}" if self.value is not None else "",
             "at_least": f"{self.subject} >= {self.value}",
             "positive": f"{self.subject} > 0",
             "nonnegative": f"{self.subject} >= 0",

@@ -26,6 +26,7 @@ values: O1 ``T(x_j, y_j, ...) = old_j``, O2 ``T`` distributes over f in all slot
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -151,11 +152,17 @@ class Edge:
         options += [[(v, k) for k in self.abstract.kinds_of(elements[v])] for v in atoms]
         kinds: Kinds = frozenset()
         hypotheses = [h.expr for s in names for h in self._seen(s.name, "")]
-        for case in product(*options):
-            here = KindAnalysis(None, {v: frozenset({k}) for v, k in case})
-            if all(TRUE in here.of(h) for h in hypotheses):
-                kinds |= here.of(element)
+        for here in _cases(options, hypotheses):
+            kinds |= here.of(element)
         return reduce_kinds(c.value.reducer, kinds - {UNDEF}, c.value.dtype) - {UNDEF}
+
+    def possible(self, hypotheses: list[Expr]) -> bool:
+        """Can the hypotheses hold together, as far as kinds tell? (No is certain.)"""
+        elements = {v: x for x, v in self.abstract.elements.items()}
+        used = {v for h in hypotheses for v in _vars(h)}
+        options = [[(s, k) for k in self.state[s.name]] for s, _ in self.symbols.values() if s in used]
+        options += [[(v, k) for k in self.abstract.kinds_of(elements[v])] for v in elements if v in used]
+        return any(True for _ in _cases(options, hypotheses))
 
     def _seen(self, name: str, suffix: str) -> list[Hypothesis]:
         """What is known of an element that producer ``name`` has seen, at its state with the given suffix."""
@@ -245,6 +252,14 @@ def _require_defined(abstract: Abstraction, e: Expr, what: str) -> None:
     for x, v in abstract.elements.items():
         if v in used and UNDEF in abstract.analysis.of(x):
             raise UnsupportedTerm(f"{what} reads a value that can be undefined")
+
+
+def _cases(options: list[list[tuple[Var, str]]], hypotheses: list[Expr]) -> Iterator[KindAnalysis]:
+    """Every combination of kinds under which none of the hypotheses is certainly false."""
+    for case in product(*options):
+        here = KindAnalysis(None, {v: frozenset({k}) for v, k in case})
+        if all(TRUE in here.of(h) for h in hypotheses):
+            yield here
 
 
 def _vars(e: Expr) -> set[Expr]:

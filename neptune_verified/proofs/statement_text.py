@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from neptune_verified.ir.expr import Expr
+from neptune_verified.ir.expr import Expr, Op
 from neptune_verified.ir.printing import Printer
 from neptune_verified.proofs.statement import Defined, Equal, Goal, Holds, Refines, Statement, Symbol
 
@@ -35,14 +35,18 @@ def kinds_text(kinds: Iterable[str]) -> str:
     return parts[0] if len(parts) == 1 else "{" + ", ".join(parts) + "}"
 
 
+_ASSOCIATIVE = {"add": ("+", 4), "mul": ("*", 5), "and": ("and", 2), "or": ("or", 1)}
+
+
 class _Exact(Printer):
-    """Shows in which order sums and products are taken: x + (y + z) is not x + y + z."""
+    """Shows in which order sums and products are taken: (x + y) + z = x + (y + z) is a claim, x + y + z is not."""
 
     def _op(self, name: str, args: tuple[Expr, ...], dtype: str, level: int) -> str:
-        if name not in ("add", "mul"):
+        if name not in _ASSOCIATIVE:
             return super()._op(name, args, dtype, level)
-        sign, own = ("+", 4) if name == "add" else ("*", 5)
-        text = f"{self(args[0], own)} {sign} {self(args[1], own + 1)}"
+        sign, own = _ASSOCIATIVE[name]
+        left = own + 1 if isinstance(args[0], Op) and args[0].name == name else own
+        text = f"{self(args[0], left)} {sign} {self(args[1], own + 1)}"
         return f"({text})" if own < level else text
 
 

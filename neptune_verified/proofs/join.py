@@ -1,0 +1,131 @@
+"""Trusted: what must hold for the split-K update (O14 and O15), beside the obligations of the fused edges.
+
+Each split reduces its share of the domain from the initial state; two partial states are joined by
+
+    r_ab = r_a f_r r_b                                              for a producer
+    C((t_a, r_a), (t_b, r_b)) = H(t_a, r_a, r_ab) f H(t_b, r_b, r_ab)   for its consumer
+
+With F(S) = (f over j in S of G(r_S, c_j), r_S) the claim is F(a ++ b) = C(F(a), F(b)), F(empty) = (e_f, e_r), which
+makes results independent of the number of splits, their sizes and their order. It needs
+
+    O14 dead         while a producer is dead, what was seen contributes the neutral element: the state of X is e_f then,
+                     whatever the guard's value is
+    O15 join         H(G(r_a, c), r_a, r_ab) f H(G(r_b, d), r_b, r_ab) = G(r_ab, c) f G(r_ab, d)
+    O15 neutral      C(F(empty), x) = x, for live and dead x
+    O15 composition  H(H(t, r, r'), r', r'') = H(t, r, r'') on every state, dead ones included
+
+Associativity and commutativity of C follow: both sides of ``C(C(x, y), z) = C(x, C(y, z))`` are, by composition and O2,
+``H(t_x, r_x, r) f H(t_y, r_y, r) f H(t_z, r_z, r)`` with r the joined producer, and f is a commutative monoid (O5).
+"""
+
+from __future__ import annotations
+
+from neptune_verified.ir.expr import INF, REDUCERS, Expr, Var, const, op, substitute, var
+from neptune_verified.ir.kinds import NINF, PINF, ZERO
+from neptune_verified.ir.loops import LoopProgram, Nest, Pass
+from neptune_verified.ir.program import Program
+from neptune_verified.proofs.abstract import UnsupportedTerm
+from neptune_verified.proofs.kernel import Proved, Prover, Refused, VerifiedProgram
+from neptune_verified.proofs.obligations import Edge, Obligation, implies
+from neptune_verified.proofs.statement import Equal, Goal, Hypothesis, Refines, Symbol
+
+_NUMBERS = {NINF: -INF, PINF: INF, ZERO: 0.0}
+
+
+def split_obligations(program: Program, nest: Nest, p: Pass) -> tuple[Obligation, ...]:
+    """O14 and O15 of one pass. Raises UnsupportedTerm where they cannot be stated."""
+    result: list[Obligation] = []
+    for c in p.carried:
+        if c.repair is not None:
+            result += _Join(Edge(program, nest, p, c)).obligations()
+    return tuple(result)
+
+
+class _Join:
+    def __init__(self, edge: Edge) -> None:
+        self.edge = edge
+        self.consumer = edge.consumer
+        self.neutral = edge.consumer.neutral
+        self.dtype = edge.consumer.value.dtype
+        self.reducer = REDUCERS[edge.consumer.value.reducer]
+
+    def dead(self, suffix: str) -> Expr | None:
+        """Some producer's state is one that the guard replaces, or infinite: nothing live was seen."""
+        guards = {g.producer: g.points for g in self.consumer.repair.guards} if self.consumer.repair else {}
+        condition: Expr | None = None
+        for c in self.edge.producers:
+            r = var(c.name + suffix, c.value.dtype)
+            points = (set(guards.get(c.name, ())) | {NINF, PINF}) & self.edge.state[c.name]
+            for k in sorted(points):
+                test = op("eq", r, const(_NUMBERS[k], r.dtype))
+                condition = test if condition is None else op("or", condition, test)
+        return condition
+
+    def neutral_while_dead(self, t: Expr, suffix: str) -> list[Hypothesis]:
+        condition = self.dead(suffix)
+        if condition is None:
+            return []
+        fact = implies(condition, op("eq", t, self.neutral))
+        return [Hypothesis(fact, f"derived: O14, {self.consumer.name} is neutral while a producer is dead")]
+
+    def second(self, e: Expr) -> Expr:
+        """``e`` at another element, with symbols of its own."""
+        return substitute(e, {v: var(f"{v.name}d", v.dtype) for v in self.moving()})
+
+    def moving(self) -> list[Var]:
+        """Elements proper; the other subterms are parameters, the same ones in every split."""
+        bound = set(self.consumer.value.axes)
+        return [v for x, v in self.edge.abstract.elements.items() if x.free & bound]
+
+    def obligations(self) -> list[Obligation]:
+        edge, f = self.edge, self.reducer.combine
+        h = edge.repair
+        G = edge.guarded(edge.g, self.consumer)
+        t = var("t", self.dtype)
+        goals: list[tuple[str, str, Goal, list[Hypothesis]]] = []
+        dead = self.dead("")
+        if dead is not None:
+            facts = [*edge.seen(""), Hypothesis(dead, "domain: a producer is dead")]
+            # Where no element can be seen by a dead producer (all terms finite), dead means that nothing was seen.
+            if edge.possible([x.expr for x in facts]):
+                goals.append(("O14", "dead", Equal(G, self.neutral), facts))
+        at_a, at_b = edge.at_new(G, "_a"), self.second(edge.at_new(G, "_b"))
+        joined = f(edge.at_new(G, "_ab"), self.second(edge.at_new(G, "_ab")))
+        reach = edge.later("_a", "_ab") + edge.later("_b", "_ab") + edge.seen("_a")
+        reach += [Hypothesis(self.second(x.expr), x.origin) for x in edge.seen("_b")]
+        goals.append(("O15", "join", Refines(f(h(at_a, "_a", "_ab"), h(at_b, "_b", "_ab")), joined), reach))
+        facts = edge.later("", "_new") + self.neutral_while_dead(t, "_new")
+        goals.append(("O15", "neutral", Equal(f(h(self.neutral), h(t, "_new", "_new")), t), facts))
+        facts = edge.later("", "_new") + edge.later("_new", "_later") + self.neutral_while_dead(t, "")
+        goals.append(("O15", "composition", Equal(h(h(t), "_new", "_later"), h(t, "", "_later")), facts))
+        return [self._make(*goal) for goal in goals]
+
+    def _make(self, kind: str, part: str, goal: Goal, facts: list[Hypothesis]) -> Obligation:
+        edge, name = self.edge, self.consumer.name
+        symbols = [Symbol(var("t", self.dtype), edge.kinds, f"a value of the accumulator {name}")]
+        for c in edge.producers:
+            for suffix, when in (("_a", "in one split"), ("_b", "in the other"), ("_ab", "joined")):
+                symbols.append(Symbol(var(c.name + suffix, c.value.dtype), edge.state[c.name], f"{c.name} {when}"))
+        kinds = {v: edge.abstract.kinds_of(x) for x, v in edge.abstract.elements.items()}
+        for v in self.moving():
+            symbols.append(Symbol(var(f"{v.name}d", v.dtype), kinds[v], "an element of the other split"))
+        step = f"split-K update of {name} over {', '.join(c.name for c in edge.producers)}"
+        return Obligation(kind, part, name, step, edge.statement(goal, facts, tuple(symbols)))
+
+
+def verify_split(verified: VerifiedProgram, prover: Prover | None = None) -> tuple[Proved, ...]:
+    """Prove that every pass of a verified program may be split, or raise Refused with what failed."""
+    prover = prover or Prover()
+    loops: LoopProgram = verified.loops
+    proved: list[Proved] = []
+    for nest in loops.nests:
+        for p in nest.passes:
+            try:
+                proved += [prover.prove(o) for o in split_obligations(loops.program, nest, p)]
+            except UnsupportedTerm as e:
+                raise Refused(f"{nest.name}: {e}") from e
+    failed = tuple(x for x in proved if not x.holds)
+    if failed:
+        first = failed[0]
+        raise Refused(f"{first.obligation.id} of {first.obligation.step}: {first.result.verdict.value}", failed)
+    return tuple(proved)
