@@ -7,6 +7,10 @@ import re
 
 #: Bound axes of reductions are called r<height>_<k>; a stage's own axis of that name would be captured.
 _BOUND = re.compile(r"r\d+_\d+")
+#: Names that an emitted kernel file uses itself.
+EMITTED = frozenset(
+    "torch triton tl ShapeError ENTRY TARGET out config blocks options programs float range tuple len zip next".split()
+)
 
 
 def identifier(name: str, fallback: str) -> str:
@@ -25,7 +29,7 @@ class Names:
     """Names given so far. ``notes`` lists every renaming."""
 
     def __init__(self) -> None:
-        self.taken: set[str] = set()
+        self.taken: set[str] = set(EMITTED)
         self.axes: set[str] = set()
         self.notes: list[str] = []
 

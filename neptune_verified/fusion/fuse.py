@@ -33,10 +33,11 @@ def fuse(program: Program, prover: Prover | None = None, enabled: bool = True) -
     names = _Names(program)
     while todo:
         group = todo.pop(0)
+        outputs = tuple(group.outputs)
         nest = Nest(f"{program.name}_{len(nests)}" if nests or todo else program.name, (), (), (), ())
         built = _Builder(program, closed, prover, enabled, names).build(group, nest)
         if built is None:  # an axis that must be cut is missing in some output: a kernel of its own for each
-            todo = [Group([out]) for out in group.outputs] + todo
+            todo = [Group([out]) for out in outputs] + todo
             continue
         nests.append(built[0])
         refusals += built[1]

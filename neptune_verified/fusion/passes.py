@@ -15,7 +15,7 @@ from itertools import count, product
 
 from neptune_verified.fusion.derive import CannotDerive, Problem, candidates
 from neptune_verified.fusion.outputs import Domain, domain_of
-from neptune_verified.ir.expr import Axis, Expr, Reduce, axis, contains, substitute, subterms, var
+from neptune_verified.ir.expr import FLOATS, Axis, Expr, Reduce, axis, contains, substitute, subterms, var
 from neptune_verified.ir.kinds import NINF, PINF, ZERO
 from neptune_verified.ir.loops import Carried, Guard, Nest, Pass, Refusal, Repair
 from neptune_verified.ir.printing import Printer
@@ -153,9 +153,11 @@ class Schedule:
         combos = sorted(product(*options), key=lambda gs: sum(len(g.points) for g in gs))
         # A factor that underflows to 0 must not meet an infinite neutral element (0 * inf is NaN in floating point).
         always = edge.consumer.value.reducer in ("max", "min", "logaddexp") and strategy != "shift"
+        # Nor a factor that overflows meet the 0 of a sum: an integer max starts at the least integer, not at -inf.
+        always |= any(c.value.reducer in ("max", "min") and c.value.dtype not in FLOATS for c in edge.producers)
         for guard_old, keep in product((False, True), (True,) if always else (False, True)):
             for gs in combos:
-                yield Repair(names, h, tuple(g for g in gs if g.points), guard_old, keep or guard_old, strategy)
+                yield Repair(names, h, tuple(g for g in gs if g.points), guard_old, keep, strategy)
 
     def _refusal(self, consumer: Carried, names: tuple[str, ...], failed: Proved, repair: Repair) -> Refusal:
         show = Printer(self.program)

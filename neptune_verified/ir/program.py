@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,7 +50,7 @@ class Stage:
 
 def _exact(value: float | int) -> str:
     """The number itself, never a rounded one: a bound is part of what is signed. 2^40, 2^31 - 1, 65504, 0.1."""
-    if value != int(value):
+    if not math.isfinite(value) or value != int(value) or (isinstance(value, float) and abs(value) > 2**53):
         return repr(value)
     n = int(value)
     for less in (0, 1):

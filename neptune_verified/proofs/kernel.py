@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from neptune_verified.ir.expr import Expr, Reduce, Var, substitute, subterms
+from neptune_verified.ir.expr import FLOATS, Expr, Reduce, Var, substitute, subterms
 from neptune_verified.ir.inline import inline
 from neptune_verified.ir.loops import LoopProgram, Nest, Output, Pass, T
 from neptune_verified.ir.spec import loop_faults
@@ -128,6 +128,10 @@ def check_structure(loops: LoopProgram) -> None:
             for hoist in nest.hoists:
                 expr = substitute(expr, {hoist.old: hoist.new})
             _require(expr is out.expr, f"{out.name} is not its definition after the hoists")
+            _require(expr.free <= set(out.axes), f"{out.name} depends on an axis that it does not have")
+        for hoist in nest.hoists:
+            reads = hoist.template.free.union(*(r.free for r in hoist.inner))
+            _require(reads <= hoist.old.free, f"the hoist of {hoist.name} reads an axis that its reduction does not")
         for p in nest.passes:
             _check_pass(nest, p)
         names = [c.name for c in nest.carried()]
@@ -159,6 +163,9 @@ def _check_pass(nest: Nest, p: Pass) -> None:
                 _variables(c.repair.h) <= _repair_symbols(c.repair.producers), f"{c.name}'s repair reads other values"
             )
             _require({g.producer for g in c.repair.guards} <= set(c.repair.producers), f"{c.name} guards a stranger")
+            integers = {q.name for q in p.carried if q.value.dtype not in FLOATS}
+            infinite = {g.producer for g in c.repair.guards if set(g.points) - {"zero"}}
+            _require(not integers & infinite, f"{c.name} guards an integer against an infinity")
         earlier.add(c.name)
 
 

@@ -208,6 +208,8 @@ class BodyPrinter:
                 assert isinstance(axis, Axis)
                 return self.axis[axis]
             case "op":
+                if s.attr[0] in ("and", "or"):  # a scalar comparison may come as a number
+                    args = [x if v.axes else f"tl.cast({x}, tl.int1)" for x, v in zip(args, s.args, strict=True)]
                 return call(str(s.attr[0]), args, self.need)
             case "cast":
                 if s.dst.dtype == "bool":
