@@ -23,10 +23,6 @@ def refused_lines(r: Refusal) -> Iterator[str]:
         yield f"false {r.counterexample}"
 
 
-def obligation_title(o: Mapping[str, Any]) -> str:
-    return f"{o['id']}, {o['step']}" + ("" if o["stage"] in o["step"].split() else f" ({o['stage']})")
-
-
 def verdict_text(o: Mapping[str, Any]) -> str:
     """``proved: z3 proved in 12.0 ms, sympy proved in 3.1 ms``"""
     routes = ", ".join(route_text(r) for r in o["routes"])
@@ -44,11 +40,6 @@ def symbol_lines(o: Mapping[str, Any]) -> Iterator[str]:
             yield f"{s['name']}: {s['meaning']}"
 
 
-def assumption_lines(o: Mapping[str, Any]) -> Iterator[str]:
-    for a in o["assumptions"]:
-        yield f"{a['text']}, {a['origin']}"
-
-
 def counterexample_text(o: Mapping[str, Any]) -> str:
     found = o.get("counterexample")
     if not found:
@@ -57,11 +48,15 @@ def counterexample_text(o: Mapping[str, Any]) -> str:
     return f"false at {point}: {found['left']} instead of {found['right']}"
 
 
-def definition_lines(report: Report) -> Iterator[str]:
-    """The definition, each stage with the place where it was written."""
+def definition_pairs(report: Report) -> Iterator[tuple[str, str]]:
+    """Each line of the definition with the place where it was written, or nothing."""
     for line in report.definition:
         name = line.split("[")[0].split(" = ")[0]
-        place = report.locations.get(name, "") if " = " in line else ""
+        yield line, report.locations.get(name, "") if " = " in line else ""
+
+
+def definition_lines(report: Report) -> Iterator[str]:
+    for line, place in definition_pairs(report):
         yield f"{line}    # {place}" if place else line
 
 

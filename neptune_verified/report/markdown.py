@@ -7,6 +7,7 @@ from typing import Any
 
 from neptune_verified.report import lines as text
 from neptune_verified.report.model import Report
+from neptune_verified.report.steps import step_title
 
 
 def markdown(report: Report) -> str:
@@ -57,7 +58,7 @@ def _fusion(r: Report) -> Iterator[str]:
 
 
 def _obligation(o: Mapping[str, Any]) -> Iterator[str]:
-    yield from ("", f"### {text.obligation_title(o)}", "", f"`{o['statement']}`", "")
+    yield from ("", f"### {o['id']}, {step_title(o)}", "", f"`{o['statement']}`", "")
     yield from (f"- `{line}`" for line in text.symbol_lines(o))
     yield from (f"- assumed: `{a['text']}`, {_plain(a['origin'])}" for a in o["assumptions"])
     found = text.counterexample_text(o)

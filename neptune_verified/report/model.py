@@ -16,6 +16,7 @@ from neptune_verified.ir.loops import Hoist, LoopProgram, Nest, Refusal
 from neptune_verified.ir.loops_text import guard_text, loops_text
 from neptune_verified.ir.printing import Printer, program_text
 from neptune_verified.ir.program import Program
+from neptune_verified.ir.program_json import base_name
 from neptune_verified.ir.serialize import loops_from_json, program_from_json, program_hash
 from neptune_verified.proofs.certificate_format import certificate_from_json
 
@@ -115,7 +116,7 @@ class Report:
             certificate["coverage"],
             program.name,
             tuple(program_text(program).splitlines()),
-            {s.name: str(s.loc) for s in program.stages if s.loc.file},
+            {s.name: f"{base_name(s.loc.file)}:{s.loc.line}" for s in program.stages if s.loc.file},
             tuple(loops_text(loops).splitlines()),
             len(loops.nests),
             loops.passes,
