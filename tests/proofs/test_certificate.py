@@ -73,7 +73,7 @@ def test_a_statement_is_readable_and_its_assumptions_have_origins(certificate: d
     )
     assert entry["assumptions"] == [
         {"text": "m <= m_new", "origin": "derived: m is a running max"},
-        {"text": "c0 <= m", "origin": "derived: m is the max of the elements seen"},
+        {"text": "c0 <= m", "origin": "derived: m is >= each of the elements that it has seen (max)"},
     ]
     names = {s["name"]: (s["kinds"], s["meaning"]) for s in entry["symbols"]}
     assert names["c0"][0] == ["-inf", "neg", "zero", "pos"] and names["c0"][1].startswith("sm[i, ")
@@ -81,7 +81,7 @@ def test_a_statement_is_readable_and_its_assumptions_have_origins(certificate: d
 
 def test_associativity_shows_its_parentheses(certificate: dict[str, Any]) -> None:
     entry = next(e for e in certificate["obligations"] if (e["id"], e["stage"]) == ("O5.associative", "l"))
-    assert entry["statement"] == "for all x, y, z finite >= 0: x + y + z = x + (y + z)"
+    assert entry["statement"] == "for all x, y, z finite >= 0: (x + y) + z = x + (y + z)"
 
 
 def test_what_was_assumed_replaced_and_inserted_is_listed(certificate: dict[str, Any]) -> None:
