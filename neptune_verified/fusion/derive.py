@@ -39,9 +39,11 @@ Strategy = Callable[[Problem], Iterator[Expr]]
 
 
 def candidates(problem: Problem) -> Iterator[tuple[str, Expr]]:
-    """(strategy, h) in order of preference; h over Var(t), old and new symbols. The last reason that nothing was
-    proposed is raised as CannotDerive if no strategy proposed anything."""
-    proposed, reason = False, f"no strategy derives a repair for the reducer {problem.reducer}"
+    """(strategy, h) in order of preference; h over Var(t), old and new symbols.
+
+    The last candidate leaves the accumulator as it is: right where the term does not change with its producers after
+    all, and otherwise refused at a point that shows how it does."""
+    reason = f"no strategy derives a repair for the reducer {problem.reducer}"
     seen: set[Expr] = set()
     for form, back in (opaque(problem), (problem, {})):
         for name, strategy in STRATEGIES.get(problem.reducer, ()):
@@ -50,12 +52,12 @@ def candidates(problem: Problem) -> Iterator[tuple[str, Expr]]:
                     h = substitute(found, back)
                     if h not in seen:
                         seen.add(h)
-                        proposed = True
                         yield name, h
             except CannotDerive as e:
                 reason = str(e)
-    if not proposed:
-        raise CannotDerive(reason)
+    unchanged = var(T, problem.dtype)
+    if unchanged not in seen:
+        yield "unchanged" if seen else f"unchanged: {reason}", unchanged
 
 
 def opaque(problem: Problem) -> tuple[Problem, dict[Expr, Expr]]:

@@ -57,7 +57,15 @@ _FUNCTIONS = {
     "max": sp.Max,
     "min": sp.Min,
     "sigmoid": lambda x: 1 / (1 + sp.exp(-x)),
+    "tanh": sp.tanh,
+    "erf": sp.erf,
+    "sin": sp.sin,
+    "cos": sp.cos,
+    "floor": sp.floor,
+    "ceil": sp.ceiling,
 }
+_UNARY = {sp.log: "log", sp.Abs: "abs", sp.tanh: "tanh", sp.erf: "erf", sp.sin: "sin", sp.cos: "cos"}
+_UNARY |= {sp.floor: "floor", sp.ceiling: "ceil"}
 
 
 def to_sympy(e: Expr, symbols: dict[Expr, sp.Symbol]) -> sp.Expr:
@@ -95,9 +103,8 @@ def from_sympy(e: sp.Expr, names: dict[sp.Symbol, Var], dtype: str) -> Expr:
         return _product(e, go, dtype)
     if e.is_Pow or isinstance(e, sp.exp):
         return _power(e, go, dtype)
-    unary = {sp.log: "log", sp.Abs: "abs"}.get(e.func)
-    if unary:
-        return op(unary, go(e.args[0]))
+    if e.func in _UNARY:
+        return op(_UNARY[e.func], go(e.args[0]))
     binary = {sp.Max: "max", sp.Min: "min"}.get(e.func)
     if binary:
         result = go(e.args[0])
