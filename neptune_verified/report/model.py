@@ -148,6 +148,12 @@ class Report:
 
         return markdown(self)
 
+    def html(self) -> str:
+        """One file without script that needs nothing from outside."""
+        from neptune_verified.report.html import html
+
+        return html(self)
+
     def terminal(self) -> Group:
         from neptune_verified.report.terminal import terminal
 
