@@ -171,7 +171,7 @@ class Edge:
         element = self.at_new(self.elements[name], suffix) if suffix else self.elements[name]
         match c.value.reducer:
             case "max" | "logaddexp":
-                what = f"derived: {name} is >= each of the elements that it has seen ({c.value.reducer})"
+                what = f"derived: {name} is the {c.value.reducer} of the elements seen"
                 return [Hypothesis(op("le", element, r), what)]
             case "min":
                 return [Hypothesis(op("ge", element, r), f"derived: {name} is the min of the elements seen")]
