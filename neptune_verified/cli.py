@@ -121,16 +121,27 @@ def compile(
 @app.command()
 def report(
     folder: Annotated[Path, typer.Argument(help="written by `compile --out`")],
-    json_: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="print JSON (docs/report.md)")] = False,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="write it to FILE, one HTML page")] = None,
+    open_: Annotated[bool, typer.Option("--open", help="open report.html, or FILE, in the default browser")] = False,
 ) -> None:
-    """Print the report of a compiled folder."""
+    """Show the report of a compiled folder: in the terminal, as JSON or as HTML."""
     import json
 
     from neptune_verified.report import Report
 
+    if json_ and (html or open_):
+        raise UsageError("--json excludes --html and --open")
     loaded = Report.from_folder(folder)
     if json_:
         print(json.dumps(loaded.to_json(), indent=1, ensure_ascii=False))
+    elif html or open_:
+        from neptune_verified.report.browse import saved_html, show, write_html
+
+        path = write_html(loaded, html) if html else saved_html(loaded, folder)
+        if open_:
+            show(path)
+        _console().print(f"{'wrote' if html else 'opened'} {path}", markup=False, highlight=False, soft_wrap=True)
     else:
         _console().print(loaded.terminal())
 
@@ -310,7 +321,8 @@ def _show_compiled(kernel: Any, whole: bool, note: str, folder: Path | None, rea
     console = _console()
     if whole:
         console.print(kernel.report.terminal())
-    for refusal in kernel.loops.refusals:
+        console.print()
+    for refusal in () if whole else kernel.loops.refusals:
         console.print(f"not fused: {' '.join(refused_lines(refusal))}", markup=False, highlight=False)
     if note:
         console.print(note, markup=False, highlight=False)

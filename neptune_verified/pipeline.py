@@ -26,7 +26,7 @@ from neptune_verified.tile.emit import emit
 from neptune_verified.tile.lower import lower
 
 #: What a compiled folder may hold; a folder with anything else is not overwritten.
-OWN_FILES = {"program.json", "loop.json", "kernel.py", "certificate.json", "report.md", "__pycache__"}
+OWN_FILES = {"program.json", "loop.json", "kernel.py", "certificate.json", "report.md", "report.html", "__pycache__"}
 
 Progress = Callable[[Proved], None]
 
@@ -61,7 +61,8 @@ class Kernel:
         return self._runner(*tensors, out=out, **scalars)
 
     def save(self, folder: str | Path) -> Path:
-        """Write program.json, loop.json, kernel.py, certificate.json (when verified) and report.md; all or nothing.
+        """Write program.json, loop.json, kernel.py, certificate.json (when verified), report.md and report.html; all or
+        nothing.
 
         Raises FileExistsError for a folder that holds other files, OSError where it cannot be written."""
         version = SEMANTICS_VERSION
@@ -70,6 +71,7 @@ class Kernel:
             "loop.json": loops_to_json(self.loops, version),
             "kernel.py": self.source,
             "report.md": self.report.markdown(),
+            "report.html": self.report.html(),
         }
         if self.certificate is not None:
             files["certificate.json"] = certificate_to_json(self.certificate)
@@ -84,7 +86,7 @@ def write_folder(folder: Path, files: dict[str, str]) -> Path:
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         for name, text in files.items():
-            (fresh / name).write_text(text)
+            (fresh / name).write_text(text, encoding="utf-8")
         fresh.chmod(0o755)
         if folder.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,7 +43,7 @@ def test_compile_prints_every_obligation_with_both_verdicts(built: tuple[Path, s
 def test_the_folder_is_complete_and_checks(built: tuple[Path, str]) -> None:
     folder, _ = built
     assert {p.name for p in folder.iterdir()} == {
-        "program.json", "loop.json", "kernel.py", "certificate.json", "report.md",
+        "program.json", "loop.json", "kernel.py", "certificate.json", "report.md", "report.html",
     }  # fmt: skip
     assert (folder / "kernel.py").read_text().startswith("# proved O1-O6; not yet checked: O7-O16\n")
     assert (folder / "report.md").read_text().splitlines()[0].count("O1-O6")
@@ -67,6 +68,38 @@ def test_report_of_a_folder(built: tuple[Path, str]) -> None:
     assert "O2" in run("report", str(folder)).stdout
     data = json.loads(run("report", str(folder), "--json").stdout)
     assert data["passes"] == 2
+
+
+def test_the_report_as_html(built: tuple[Path, str], tmp_path: Path) -> None:
+    folder, _ = built
+    path = tmp_path / "page.html"
+    done = run("report", str(folder), "--html", str(path))
+    assert done.returncode == 0 and done.stdout.split() == ["wrote", str(path)]
+    assert path.read_text() == (folder / "report.html").read_text()
+    assert run("report", str(folder), "--html", str(tmp_path / "no" / "page.html")).returncode == 1
+    assert run("report", str(folder), "--json", "--html", str(path)).returncode == 1
+
+
+def test_the_report_in_a_browser(built: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The browser is one that writes down what it was asked for."""
+    browser, seen = tmp_path / "browser", tmp_path / "seen"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {seen}\n')
+    browser.chmod(0o755)
+    monkeypatch.setitem(ENV, "BROWSER", f"{browser} %s")
+    folder = tmp_path / "folder"
+    shutil.copytree(built[0], folder)
+    done = run("report", str(folder), "--open")
+    assert done.returncode == 0, done.stderr
+    assert seen.read_text() == (folder / "report.html").as_uri()
+    (folder / "report.html").write_text((folder / "report.html").read_text().replace("proved O1-O6", "proved O1-O16"))
+    done = run("report", str(folder), "--open")
+    assert done.returncode == 1
+    assert "report.html is not the report of certificate.json; write it anew" in done.stderr
+    (folder / "report.html").unlink()
+    assert "holds no report.html; write it anew" in run("report", str(folder), "--open").stderr
+    page = tmp_path / "page.html"
+    assert run("report", str(folder), "--html", str(page), "--open").returncode == 0
+    assert seen.read_text() == page.as_uri()
 
 
 def test_examples_are_listed() -> None:
