@@ -73,7 +73,7 @@ def test_a_statement_is_readable_and_its_assumptions_have_origins(certificate: d
     )
     assert entry["assumptions"] == [
         {"text": "m <= m_new", "origin": "derived: m is a running max"},
-        {"text": "c0 <= m", "origin": "derived: m is >= each of the elements that it has seen (max)"},
+        {"text": "c0 <= m", "origin": "derived: m is the max of the elements seen"},
     ]
     names = {s["name"]: (s["kinds"], s["meaning"]) for s in entry["symbols"]}
     assert names["c0"][0] == ["-inf", "neg", "zero", "pos"] and names["c0"][1].startswith("sm[i, ")
