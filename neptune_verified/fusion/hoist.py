@@ -74,6 +74,10 @@ def _proposals(r: Reduce, name: str) -> Iterator[Hoist]:
         template = _split(r, r.body, producers, inner, guard)
         if template is None or template is _slot(r, 0):
             return
+        # Worth it only if the reduction no longer waits for some producer.
+        kept = {p for body in inner for p in producers if contains(body, [p])}
+        if not {p for p in producers if contains(r.body, [p])} - kept:
+            return
         # Bodies keep the axes of the old reduction; reduce_ names the bound axes anew.
         reductions = tuple(reduce_(r.reducer, r.axes, body) for body in inner)
         yield Hoist(name, r, template, reductions)

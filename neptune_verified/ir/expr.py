@@ -316,7 +316,8 @@ def substitute(e: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
         return e
     axes = {k for k in mapping if isinstance(k, Axis)}
     only_axes = len(axes) == len(mapping)
-    put = frozenset().union(*(v.free for v in mapping.values()))
+    # Axes that a replacement brings in; those that the replaced term had itself were bound where it stood.
+    put = frozenset().union(*(v.free - k.free for k, v in mapping.items()))
 
     def fn(x: Expr) -> Expr | None:
         if x in mapping:

@@ -147,7 +147,7 @@ def _div(x: Array, y: Array) -> Array:
 
 def _pow(x: Array, y: Array) -> Array:
     # numpy gives 1 for NaN ** 0 and 1 ** NaN; undefined is absorbing.
-    undefined = np.isnan(x) | np.isnan(y) | ((x == 0) & (y < 0))
+    undefined = np.isnan(x) | np.isnan(y) | ((x == 0) & (y < 0)) | ((x < 0) & (y != np.floor(y)))
     return np.where(undefined, UNDEFINED, np.power(x, y))
 
 

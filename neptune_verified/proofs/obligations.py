@@ -156,11 +156,12 @@ class Edge:
             kinds |= here.of(element)
         return reduce_kinds(c.value.reducer, kinds - {UNDEF}, c.value.dtype) - {UNDEF}
 
-    def possible(self, hypotheses: list[Expr]) -> bool:
-        """Can the hypotheses hold together, as far as kinds tell? (No is certain.)"""
+    def possible(self, hypotheses: list[Expr], suffix: str = "") -> bool:
+        """Can the hypotheses hold together, as far as kinds tell? (No is certain.) States have the given suffix."""
         elements = {v: x for x, v in self.abstract.elements.items()}
         used = {v for h in hypotheses for v in _vars(h)}
-        options = [[(s, k) for k in self.state[s.name]] for s, _ in self.symbols.values() if s in used]
+        states = {var(s.name + suffix, s.dtype): self.state[s.name] for s, _ in self.symbols.values()}
+        options = [[(v, k) for k in kinds] for v, kinds in states.items() if v in used]
         options += [[(v, k) for k in self.abstract.kinds_of(elements[v])] for v in elements if v in used]
         return any(True for _ in _cases(options, hypotheses))
 
@@ -199,7 +200,37 @@ class Edge:
                     facts.append(Hypothesis(op("le", r, s), f"derived: {c.name} is a running sum of terms >= 0"))
                 elif self._keeps_sign(c):
                     fact = implies(_is(s, 0), _is(r, 0))
+                    dead = self._dead(c, source)
+                    if dead is not None:
+                        fact = op("or", dead, fact)
                     facts.append(Hypothesis(fact, f"derived: {c.name} stays positive, its repair factor is"))
+        return facts + self._empty_while_dead(source) + self._empty_while_dead(target)
+
+    def _dead(self, c: Carried, suffix: str) -> Expr | None:
+        """A producer of producer ``c`` is guarded or infinite: nothing live was seen."""
+        guards = {g.producer: g.points for g in c.repair.guards} if c.repair else {}
+        values = {NINF: -INF, PINF: INF, ZERO: 0.0}
+        condition: Expr | None = None
+        for q in self.producers:
+            if c.repair is not None and q.name in c.repair.producers:
+                r = var(q.name + suffix, q.value.dtype)
+                for k in sorted((set(guards.get(q.name, ())) | {NINF, PINF}) & self.state[q.name]):
+                    test = op("eq", r, const(values[k], r.dtype))
+                    condition = test if condition is None else op("or", condition, test)
+        return condition
+
+    def _empty_while_dead(self, suffix: str) -> list[Hypothesis]:
+        """A repaired sum of terms >= 0 is 0 while a producer of its own is dead, if what such a state has seen is 0."""
+        facts = []
+        for c in self.producers:
+            dead = self._dead(c, suffix)
+            if c.value.reducer != "sum" or not self.state[c.name] <= NONNEGATIVE or dead is None:
+                continue
+            seen = [h.expr for q in self.producers if q is not c for h in self._seen(q.name, suffix)]
+            element = self.at_new(self.elements[c.name], suffix) if suffix else self.elements[c.name]
+            if not self.possible([dead, *seen, op("ne", element, const(0, element.dtype))], suffix):
+                fact = implies(dead, _is(var(c.name + suffix, c.value.dtype), 0))
+                facts.append(Hypothesis(fact, f"derived: {c.name} has seen nothing live while its producer is dead"))
         return facts
 
     def _keeps_sign(self, c: Carried) -> bool:

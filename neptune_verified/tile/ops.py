@@ -40,6 +40,15 @@ def _floordiv(a, b):
 def _floormod(a, b):
     return a - _floordiv(a, b) * b
 """,
+    "_pow": """
+@triton.jit
+def _pow(x, y):
+    r = tl.exp2(y * tl.log2(tl.abs(x)))
+    whole = tl.floor(y) == y
+    odd = whole & (tl.floor(y * 0.5) * 2.0 != y)
+    r = tl.where(x < 0.0, tl.where(whole, tl.where(odd, -r, r), float("nan")), r)
+    return tl.where((y == 0.0) | (x == 1.0), 1.0, r)
+""",
     "_mul": """
 @triton.jit
 def _mul(a, b):
@@ -64,7 +73,7 @@ _CALLS = {
     "max": "tl.maximum", "min": "tl.minimum", "exp": "tl.exp", "exp2": "tl.exp2", "log": "tl.log", "sqrt": "tl.sqrt",
     "rsqrt": "tl.rsqrt", "abs": "tl.abs", "erf": "tl.erf", "sin": "tl.sin", "cos": "tl.cos", "floor": "tl.floor",
     "ceil": "tl.ceil", "tanh": "_tanh", "sigmoid": "_sigmoid", "floordiv": "_floordiv", "floormod": "_floormod",
-    "logaddexp": "_logaddexp", "select": "tl.where",
+    "logaddexp": "_logaddexp", "select": "tl.where", "pow": "_pow",
 }  # fmt: skip
 
 TRITON_TYPES = {
@@ -98,8 +107,6 @@ def call(name: str, args: Sequence[str], need: Callable[[str], None]) -> str:
         return f"({args[0]} == 0)"
     if name.startswith("pow:"):
         return _power(args[0], Fraction(name[4:]))
-    if name == "pow":
-        return f"tl.exp2({args[1]} * tl.log2({args[0]}))"
     function = _CALLS[name]
     if function in HELPERS:
         need(function)
@@ -108,7 +115,7 @@ def call(name: str, args: Sequence[str], need: Callable[[str], None]) -> str:
 
 def _power(x: str, exponent: Fraction) -> str:
     if exponent == 0:
-        return f"({x} * 0.0 + 1.0)"
+        return f"tl.where({x} == {x}, 1.0, {x})"
     if exponent < 0:
         return f"(1.0 / {_power(x, -exponent)})"
     if exponent == Fraction(1, 2):
