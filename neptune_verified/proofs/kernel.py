@@ -17,7 +17,7 @@ from neptune_verified.ir.loops import LoopProgram, Nest, Output, Pass, T
 from neptune_verified.ir.spec import loop_faults
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.discharge import Discharged, discharge
-from neptune_verified.proofs.obligations import Obligation, edge_obligations, hoist_obligations
+from neptune_verified.proofs.obligations import Obligation, edge_obligations, hoist_obligations, state_obligations
 from neptune_verified.proofs.statement import Statement
 from neptune_verified.proofs.verdict import Verdict
 
@@ -82,6 +82,8 @@ def required(loops: LoopProgram) -> tuple[Obligation, ...]:
                 for c in p.carried:
                     if c.repair is not None:
                         result += edge_obligations(loops.program, nest, p, c)
+                    else:
+                        result += state_obligations(loops.program, c)
         except UnsupportedTerm as e:
             raise Refused(f"{nest.name}: {e}") from e
     return tuple(dict.fromkeys(result))

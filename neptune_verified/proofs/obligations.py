@@ -15,40 +15,37 @@ and a step of the loop, from r to r', needs exactly
         with the definition's value wherever there is one
     O3  H(t, r, r) = t, H(H(t, r, r'), r', r'') = H(t, r, r'') for live states; a schedule may skip or repeat a rescale
 
-**Reach**: every pair (state, later state). The kinds of a running value are those of its reduction (``ir.kinds``) and
-its neutral element; a running max, min or sum of non-negative terms that is not repaired itself is monotone; an element
-that was seen is bounded by the running max, and is 0 where a running sum of non-negative terms is 0. Elements (subterms
-without producers) range over all values of their kinds.
-
 **A hoist** replaces ``Reduce(f, old_j)`` by ``T(Reduce(f, x_j), Reduce(f, y_j), ...)`` with a template T over loop-invariant
 values: O1 ``T(x_j, y_j, ...) = old_j``, O2 ``T`` distributes over f in all slots at once, O4 ``T(e_f, ...) = e_f``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 
-from neptune_verified.ir.expr import INF, REDUCERS, Expr, Reduce, Size, Var, const, op, substitute, subterms, var
+from neptune_verified.ir.expr import (
+    FLOATS,
+    REDUCERS,
+    Expr,
+    Reduce,
+    Var,
+    int_limit,
+    op,
+    substitute,
+    subterms,
+    var,
+)
 from neptune_verified.ir.kinds import (
-    FINITE,
-    NINF,
-    NONNEGATIVE,
-    PINF,
-    POS,
-    TRUE,
     UNDEF,
-    ZERO,
     KindAnalysis,
     Kinds,
-    reduce_kinds,
 )
-from neptune_verified.ir.loops import Carried, Hoist, Nest, Pass, T, read_carried, repair_of
+from neptune_verified.ir.loops import Carried, Hoist, Nest, Pass, T, read_carried
 from neptune_verified.ir.printing import Printer
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import Abstraction, UnsupportedTerm
-from neptune_verified.proofs.evaluation import require_hoistable, require_same_evaluation
+from neptune_verified.proofs.edge import Edge, implies, require_defined, used_variables, variables
+from neptune_verified.proofs.evaluation import require_hoistable
 from neptune_verified.proofs.statement import Defined, Equal, Goal, Hypothesis, Refines, Statement, Symbol
 
 
@@ -66,239 +63,6 @@ class Obligation:
     @property
     def id(self) -> str:
         return f"{self.kind}{f'.{self.part}' if self.part else ''}"
-
-
-def implies(a: Expr, b: Expr) -> Expr:
-    return op("or", op("not", a), b)
-
-
-def _is(x: Expr, value: float) -> Expr:
-    return op("eq", x, const(value, x.dtype))
-
-
-class Edge:
-    """The symbols, terms and reachable states of one fused edge."""
-
-    def __init__(self, program: Program, nest: Nest, p: Pass, consumer: Carried) -> None:
-        if consumer.repair is None:
-            raise ValueError(f"{consumer.name} is not repaired")
-        self.program, self.nest, self.pass_, self.consumer = program, nest, p, consumer
-        self.producers = tuple(c for c in p.carried if c.name in consumer.repair.producers)
-        # A step of the loop happens on a non-empty domain only.
-        self.analysis = KindAnalysis(program).under(
-            {a.extent: frozenset({POS}) for a in p.stream if isinstance(a.extent, Size)}
-        )
-        self.symbols = {
-            c.name: (var(c.name, c.value.dtype), var(f"{c.name}_new", c.value.dtype)) for c in self.producers
-        }
-        self.abstract = Abstraction(self.analysis, [var(T, consumer.value.dtype), *self._pairs()])
-        self.axes = consumer.value.axes
-        values = {c.value: self.symbols[c.name][0] for c in self.producers}
-        self.g = self.abstract(read_carried(consumer.value.body, values))
-        self.elements = {c.name: self._element(c) for c in self.producers}
-        self.state: dict[str, Kinds] = {}
-        for c in self.producers:
-            self.state[c.name] = self._state_kinds(c, self.elements[c.name])
-        self.kinds = self._state_kinds(consumer, self.guarded(self.g, consumer))
-        unsure = [c for c in self.producers if UNDEF in self.analysis.of(c.value)]
-        require_same_evaluation(
-            self.g, self._pairs(), self.abstract.undefinable(), [self.symbols[c.name][0] for c in unsure]
-        )
-
-    # -- terms ---------------------------------------------------------------------------------------------
-
-    def _pairs(self) -> list[Var]:
-        return [s for pair in self.symbols.values() for s in pair]
-
-    def _element(self, c: Carried) -> Expr:
-        """The reduced term of producer ``c`` at the same element, over the old values of its own producers."""
-        body = substitute(c.value.body, dict(zip(c.value.axes, self.axes, strict=True)))
-        values = {q.value: self.symbols[q.name][0] for q in self.producers}
-        return self.guarded(self.abstract(read_carried(body, values)), c)
-
-    def guarded(self, e: Expr, c: Carried) -> Expr:
-        """``e`` with the guards that ``c``'s term has on its producers."""
-        guards = {g.producer: g for g in c.repair.guards} if c.repair else {}
-        mapping: dict[Expr, Expr] = {}
-        for name, (old, new) in self.symbols.items():
-            if name in guards:
-                mapping |= {old: guards[name].apply(old), new: guards[name].apply(new)}
-        return substitute(e, mapping)
-
-    def at_new(self, e: Expr, suffix: str = "_new") -> Expr:
-        return substitute(e, {old: var(old.name + suffix, old.dtype) for old, _ in self.symbols.values()})
-
-    def repair(self, t: Expr, source: str = "", target: str = "_new") -> Expr:
-        """H(t, r, r') with r, r' the symbols of the given suffixes ("" is the old state)."""
-        h = self.abstract(repair_of(self.pass_, self.consumer))
-        _require_defined(self.abstract, h, "the repair")
-        mapping: dict[Expr, Expr] = {var(T, self.consumer.value.dtype): t}
-        for old, new in self.symbols.values():
-            mapping[old] = var(old.name + source, old.dtype)
-            mapping[new] = var(old.name + target, old.dtype)
-        return substitute(h, mapping)
-
-    # -- reach ---------------------------------------------------------------------------------------------
-
-    def _state_kinds(self, c: Carried, element: Expr) -> Kinds:
-        """Kinds of the running value of ``c``: of a reduction of its elements over reachable producer states."""
-        symbols = [self.symbols[p.name][0] for p in self.producers if p.name in self.state]
-        parts = list(self.abstract.elements.values())
-        used = set(subterms(element))
-        names = [s for s in symbols if s in used]
-        options = [[(s, k) for k in self.state[s.name]] for s in names]
-        elements = {v: x for x, v in self.abstract.elements.items()}
-        atoms = [v for v in parts if v in used or any(v in subterms(self.elements[s.name]) for s in names)]
-        options += [[(v, k) for k in self.abstract.kinds_of(elements[v])] for v in atoms]
-        kinds: Kinds = frozenset()
-        hypotheses = [h.expr for s in names for h in self._seen(s.name, "")]
-        for here in _cases(options, hypotheses):
-            kinds |= here.of(element)
-        return reduce_kinds(c.value.reducer, kinds - {UNDEF}, c.value.dtype) - {UNDEF}
-
-    def possible(self, hypotheses: list[Expr], suffix: str = "") -> bool:
-        """Can the hypotheses hold together, as far as kinds tell? (No is certain.) States have the given suffix."""
-        elements = {v: x for x, v in self.abstract.elements.items()}
-        used = {v for h in hypotheses for v in _vars(h)}
-        states = {var(s.name + suffix, s.dtype): self.state[s.name] for s, _ in self.symbols.values()}
-        options = [[(v, k) for k in kinds] for v, kinds in states.items() if v in used]
-        options += [[(v, k) for k in self.abstract.kinds_of(elements[v])] for v in elements if v in used]
-        return any(True for _ in _cases(options, hypotheses))
-
-    def _seen(self, name: str, suffix: str) -> list[Hypothesis]:
-        """What is known of an element that producer ``name`` has seen, at its state with the given suffix."""
-        c = next(p for p in self.producers if p.name == name)
-        r = var(name + suffix, c.value.dtype)
-        element = self.at_new(self.elements[name], suffix) if suffix else self.elements[name]
-        match c.value.reducer:
-            case "max" | "logaddexp":
-                what = f"derived: {name} is the {c.value.reducer} of the elements seen"
-                return [Hypothesis(op("le", element, r), what)]
-            case "min":
-                return [Hypothesis(op("ge", element, r), f"derived: {name} is the min of the elements seen")]
-            case "sum" if self.state[name] <= NONNEGATIVE:
-                fact = implies(_is(r, 0), _is(element, 0))
-                return [Hypothesis(fact, f"derived: {name} is a sum of terms >= 0, so all of them are 0 where it is")]
-            case _:
-                return []
-
-    def seen(self, suffix: str) -> list[Hypothesis]:
-        return [h for c in self.producers for h in self._seen(c.name, suffix)]
-
-    def later(self, source: str, target: str) -> list[Hypothesis]:
-        """What is known of a state and a later one."""
-        facts: list[Hypothesis] = []
-        for c in self.producers:
-            r, s = var(c.name + source, c.value.dtype), var(c.name + target, c.value.dtype)
-            repaired = c.repair is not None and bool(c.repair.producers)
-            if c.value.reducer in ("max", "logaddexp") and not repaired:
-                facts.append(Hypothesis(op("le", r, s), f"derived: {c.name} is a running {c.value.reducer}"))
-            elif c.value.reducer == "min" and not repaired:
-                facts.append(Hypothesis(op("ge", r, s), f"derived: {c.name} is a running min"))
-            elif c.value.reducer == "sum" and self.state[c.name] <= NONNEGATIVE:
-                if not repaired:
-                    facts.append(Hypothesis(op("le", r, s), f"derived: {c.name} is a running sum of terms >= 0"))
-                elif self._keeps_sign(c):
-                    fact = implies(_is(s, 0), _is(r, 0))
-                    dead = self._dead(c, source)
-                    if dead is not None:
-                        fact = op("or", dead, fact)
-                    facts.append(Hypothesis(fact, f"derived: {c.name} stays positive, its repair factor is"))
-        return facts + self._empty_while_dead(source) + self._empty_while_dead(target)
-
-    def _dead(self, c: Carried, suffix: str) -> Expr | None:
-        """A producer of producer ``c`` is guarded or infinite: nothing live was seen."""
-        guards = {g.producer: g.points for g in c.repair.guards} if c.repair else {}
-        values = {NINF: -INF, PINF: INF, ZERO: 0.0}
-        condition: Expr | None = None
-        for q in self.producers:
-            if c.repair is not None and q.name in c.repair.producers:
-                r = var(q.name + suffix, q.value.dtype)
-                for k in sorted((set(guards.get(q.name, ())) | {NINF, PINF}) & self.state[q.name]):
-                    test = op("eq", r, const(values[k], r.dtype))
-                    condition = test if condition is None else op("or", condition, test)
-        return condition
-
-    def _empty_while_dead(self, suffix: str) -> list[Hypothesis]:
-        """A repaired sum of terms >= 0 is 0 while a producer of its own is dead, if what such a state has seen is 0."""
-        facts = []
-        for c in self.producers:
-            dead = self._dead(c, suffix)
-            if c.value.reducer != "sum" or not self.state[c.name] <= NONNEGATIVE or dead is None:
-                continue
-            seen = [h.expr for q in self.producers if q is not c for h in self._seen(q.name, suffix)]
-            element = self.at_new(self.elements[c.name], suffix) if suffix else self.elements[c.name]
-            if not self.possible([dead, *seen, op("ne", element, const(0, element.dtype))], suffix):
-                fact = implies(dead, _is(var(c.name + suffix, c.value.dtype), 0))
-                facts.append(Hypothesis(fact, f"derived: {c.name} has seen nothing live while its producer is dead"))
-        return facts
-
-    def _keeps_sign(self, c: Carried) -> bool:
-        """Is a positive accumulator of producer ``c`` still positive after its repair, in every live state?"""
-        assert c.repair is not None
-        given: dict[Expr, Kinds] = {var(T, c.value.dtype): frozenset({POS})}
-        own = [p for p in self.pass_.carried if p.name in c.repair.producers]
-        for p in own:
-            live = frozenset(self.state.get(p.name, FINITE)) & FINITE
-            given |= dict.fromkeys(self.symbols.get(p.name, ()), live)
-        return self.analysis.under(given).of(repair_of(self.pass_, c)) <= {POS}
-
-    def live(self, suffix: str) -> list[Hypothesis]:
-        """The producers' values are finite and not guarded."""
-        facts: list[Hypothesis] = []
-        guards = {g.producer: g.points for g in self.consumer.repair.guards} if self.consumer.repair else {}
-        for c in self.producers:
-            r = var(c.name + suffix, c.value.dtype)
-            values = {NINF: -INF, PINF: INF, ZERO: 0.0}
-            points = set(guards.get(c.name, ())) | ({NINF, PINF} & self.state[c.name])
-            facts += [
-                Hypothesis(op("ne", r, const(values[k], r.dtype)), f"domain: live states ({c.name} is not {k})")
-                for k in sorted(points & self.state[c.name])
-            ]
-        return facts
-
-    # -- statements ----------------------------------------------------------------------------------------
-
-    def statement(self, goal: Goal, hypotheses: list[Hypothesis], extra: tuple[Symbol, ...] = ()) -> Statement:
-        show = Printer(self.program)
-        candidates: list[Symbol] = list(extra)
-        for c in self.producers:
-            old, new = self.symbols[c.name]
-            for v, when in ((old, "before"), (new, "after"), (var(f"{c.name}_later", old.dtype), "later on")):
-                candidates.append(Symbol(v, self.state[c.name], f"{c.name}, the running {c.value.reducer}, {when}"))
-        candidates += self.abstract.symbols(show)
-        used = _used(goal)
-        # A hypothesis is kept when it speaks of symbols that occur, or links them to others that then occur.
-        kept: list[Hypothesis] = []
-        for _ in hypotheses:
-            kept = [h for h in hypotheses if _vars(h.expr) & used]
-            used |= {v for h in kept for v in _vars(h.expr)}
-        return Statement(tuple(s for s in candidates if s.var in used), tuple(kept), goal)
-
-
-def _require_defined(abstract: Abstraction, e: Expr, what: str) -> None:
-    """Elements are taken to be defined, because a term that evaluates an undefined one is undefined itself. That does not
-    excuse a repair or a template, which are evaluated whatever the terms do."""
-    used = set(subterms(e))
-    for x, v in abstract.elements.items():
-        if v in used and UNDEF in abstract.analysis.of(x):
-            raise UnsupportedTerm(f"{what} reads a value that can be undefined")
-
-
-def _cases(options: list[list[tuple[Var, str]]], hypotheses: list[Expr]) -> Iterator[KindAnalysis]:
-    """Every combination of kinds under which none of the hypotheses is certainly false."""
-    for case in product(*options):
-        here = KindAnalysis(None, {v: frozenset({k}) for v, k in case})
-        if all(TRUE in here.of(h) for h in hypotheses):
-            yield here
-
-
-def _vars(e: Expr) -> set[Expr]:
-    return {x for x in subterms(e) if isinstance(x, Var)}
-
-
-def _used(goal: Goal) -> set[Expr]:
-    return {v for e in Statement((), (), goal).terms() for v in _vars(e)}
 
 
 def edge_obligations(program: Program, nest: Nest, p: Pass, consumer: Carried) -> tuple[Obligation, ...]:
@@ -324,28 +88,45 @@ def edge_obligations(program: Program, nest: Nest, p: Pass, consumer: Carried) -
         make("O3", "identity", Equal(h(t, "", ""), t), edge.live("")),
         make("O3", "composition", Equal(h(h(t), "_new", "_later"), h(t, "", "_later")), chain),
         make("O4", "", Equal(h(e_f), e_f), reach),
-        *reducer_laws(consumer.value, edge.kinds, consumer.name),
+        *reducer_laws(consumer, edge.kinds),
         make("O6", "repair", Defined(h(t)), reach),
         make("O6", "term", Refines(edge.at_new(G), edge.at_new(edge.g)), edge.seen("_new")),
     )
 
 
-def reducer_laws(value: Reduce, kinds: Kinds, stage: str) -> tuple[Obligation, ...]:
-    """O5 on the values that the accumulator can take."""
-    f, e = REDUCERS[value.reducer].combine, REDUCERS[value.reducer].neutral(value.dtype)
+def state_obligations(program: Program, c: Carried) -> tuple[Obligation, ...]:
+    """O5 of an accumulator that needs no repair: tiles and trees change the order of its elements all the same."""
+    return reducer_laws(c, KindAnalysis(program).of(c.value) - {UNDEF})
+
+
+def reducer_laws(c: Carried, kinds: Kinds) -> tuple[Obligation, ...]:
+    """O5 on the values that the accumulator can take, its own initial value included.
+
+    Where one side of associativity is undefined nothing is claimed; with commutativity that covers both directions."""
+    value, f, e = c.value, REDUCERS[c.value.reducer].combine, c.neutral
     x, y, z = (var(n, value.dtype) for n in ("x", "y", "z"))
-    symbols = [Symbol(v, kinds, f"a value of {stage}") for v in (x, y, z)]
-    goals = {
-        "associative": Equal(f(f(x, y), z), f(x, f(y, z))),
-        "commutative": Equal(f(x, y), f(y, x)),
+    kinds = kinds | (KindAnalysis().of(e) - {UNDEF})
+    symbols = [Symbol(v, kinds, f"a value of {c.name}") for v in (x, y, z)]
+    goals: dict[str, Goal] = {
+        "associative": Refines(f(f(x, y), z), f(x, f(y, z))),
+        "commutative": Refines(f(x, y), f(y, x)),
         "neutral": Equal(f(e, x), x),
     }
     result = []
     for part, goal in goals.items():
-        used = _used(goal)
-        statement = Statement(tuple(s for s in symbols if s.var in used), (), goal)
-        result.append(Obligation("O5", part, stage, f"reducer {value.reducer}", statement))
+        used = used_variables(goal)
+        facts = tuple(h for s in symbols if s.var in used for h in _range_facts(s.var))
+        statement = Statement(tuple(s for s in symbols if s.var in used), facts, goal)
+        result.append(Obligation("O5", part, c.name, f"reducer {value.reducer}", statement))
     return tuple(result)
+
+
+def _range_facts(v: Var) -> list[Hypothesis]:
+    """An integer lies in the range of its type."""
+    if v.dtype in FLOATS or v.dtype == "bool":
+        return []
+    low, high = (op(name, v, int_limit(v.dtype, k)) for k, name in enumerate(("ge", "le")))
+    return [Hypothesis(low, f"the range of {v.dtype}"), Hypothesis(high, f"the range of {v.dtype}")]
 
 
 def _seen_by_invariants(hoist: Hoist, names: dict[Reduce, Var], abstract: Abstraction) -> list[Hypothesis]:
@@ -365,18 +146,18 @@ def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
     slots = hoist.slots()
     extents = [a.extent for a in hoist.old.axes]
     if any(r.reducer != hoist.old.reducer or [a.extent for a in r.axes] != extents for r in hoist.inner):
-        raise ValueError(f"hoist {hoist.name}: inner reductions must have the outer one's reducer and domain")
+        raise UnsupportedTerm(f"hoist {hoist.name}: inner reductions must have the outer one's reducer and domain")
     analysis = KindAnalysis(program)
     invariants = [x for x in subterms(hoist.template) if isinstance(x, Reduce)]
     bound = set(hoist.old.axes)
     if any(x.free & bound for x in subterms(hoist.template)):
-        raise ValueError(f"hoist {hoist.name}: the template depends on the reduction axis")
+        raise UnsupportedTerm(f"hoist {hoist.name}: the template depends on the reduction axis")
     names: dict[Reduce, Var] = {x: var(f"A{k}", x.dtype) for k, x in enumerate(invariants)}
     abstract = Abstraction(analysis, [*names.values(), *slots])
     template = abstract(read_carried(hoist.template, names))
     # Over an empty domain nothing of the old term is evaluated, and the template is. A reduction over the same domain is
     # its neutral element then, hence defined; nothing else that can be undefined may stand in the template.
-    _require_defined(abstract, template, "the hoisted factor")
+    require_defined(abstract, template, "the hoisted factor")
     for x in invariants:
         if [a.extent for a in x.axes] != extents and UNDEF in analysis.of(x):
             raise UnsupportedTerm("the hoisted factor reads a value that can be undefined")
@@ -410,14 +191,22 @@ def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
     ]
     result = []
     for kind, goal in goals:
-        used = _used(goal)
+        used = used_variables(goal)
         symbols = [*x_symbols, *y_symbols, *invariant_symbols, *abstract.symbols(show)]
         # Only O1 speaks of an element of the domain, which the reductions over that domain have seen.
-        facts = tuple(h for h in seen if kind == "O1" and _vars(h.expr) & used)
-        used |= {v for h in facts for v in _vars(h.expr)}
+        facts = tuple(h for h in seen if kind == "O1" and variables(h.expr) & used)
+        used |= {v for h in facts for v in variables(h.expr)}
         statement = Statement(tuple(s for s in symbols if s.var in used), facts, goal)
         result.append(Obligation(kind, "hoist", hoist.name, f"hoisting out of {hoist.name}", statement))
     return tuple(result)
 
 
-__all__ = ["Edge", "Obligation", "edge_obligations", "hoist_obligations", "implies", "reducer_laws"]
+__all__ = [
+    "Edge",
+    "Obligation",
+    "edge_obligations",
+    "hoist_obligations",
+    "implies",
+    "reducer_laws",
+    "state_obligations",
+]

@@ -1,0 +1,276 @@
+"""Trusted: the symbols, the terms and the reachable states of one fused edge.
+
+**Reach** is every pair (state, later state) that the producers can have together, described by facts. The kinds of a
+running value are those of its reduction (``ir.kinds``) and its neutral element; a running max, min or sum of non-negative
+terms that is not repaired itself is monotone; an element that was seen is bounded by the running max, and is 0 where a
+running sum of non-negative terms is 0. Elements (subterms without producers) range over all values of their kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from neptune_verified.ir.expr import (
+    INF,
+    Expr,
+    Size,
+    Var,
+    const,
+    op,
+    substitute,
+    subterms,
+    var,
+)
+from neptune_verified.ir.kinds import (
+    FINITE,
+    NINF,
+    NONNEGATIVE,
+    PINF,
+    POS,
+    TRUE,
+    UNDEF,
+    ZERO,
+    KindAnalysis,
+    Kinds,
+    reduce_kinds,
+)
+from neptune_verified.ir.loops import Carried, Nest, Pass, T, read_carried, repair_of
+from neptune_verified.ir.printing import Printer
+from neptune_verified.ir.program import Program
+from neptune_verified.proofs.abstract import Abstraction, UnsupportedTerm
+from neptune_verified.proofs.evaluation import require_same_evaluation
+from neptune_verified.proofs.statement import Goal, Hypothesis, Statement, Symbol
+
+
+def implies(a: Expr, b: Expr) -> Expr:
+    return op("or", op("not", a), b)
+
+
+def _is(x: Expr, value: float) -> Expr:
+    return op("eq", x, const(value, x.dtype))
+
+
+class Edge:
+    """The symbols, terms and reachable states of one fused edge."""
+
+    def __init__(self, program: Program, nest: Nest, p: Pass, consumer: Carried) -> None:
+        if consumer.repair is None:
+            raise ValueError(f"{consumer.name} is not repaired")
+        self.program, self.nest, self.pass_, self.consumer = program, nest, p, consumer
+        self.producers = tuple(c for c in p.carried if c.name in consumer.repair.producers)
+        # A step of the loop happens on a non-empty domain only.
+        self.analysis = KindAnalysis(program).under(
+            {a.extent: frozenset({POS}) for a in p.stream if isinstance(a.extent, Size)}
+        )
+        self.symbols = {
+            c.name: (var(c.name, c.value.dtype), var(f"{c.name}_new", c.value.dtype)) for c in self.producers
+        }
+        self.abstract = Abstraction(self.analysis, [var(T, consumer.value.dtype), *self._pairs()])
+        self.axes = consumer.value.axes
+        values = {c.value: self.symbols[c.name][0] for c in self.producers}
+        self.g = self.abstract(read_carried(consumer.value.body, values))
+        self.elements = {c.name: self._element(c) for c in self.producers}
+        self.state: dict[str, Kinds] = {}
+        for c in self.producers:
+            self.state[c.name] = self._state_kinds(c, self.elements[c.name])
+        self.kinds = self._state_kinds(consumer, self.guarded(self.g, consumer))
+        unsure = [c for c in self.producers if UNDEF in self.analysis.of(c.value)]
+        require_same_evaluation(
+            self.g, self._pairs(), self.abstract.undefinable(), [self.symbols[c.name][0] for c in unsure]
+        )
+
+    # -- terms ---------------------------------------------------------------------------------------------
+
+    def _pairs(self) -> list[Var]:
+        return [s for pair in self.symbols.values() for s in pair]
+
+    def _element(self, c: Carried) -> Expr:
+        """The reduced term of producer ``c`` at the same element, over the old values of its own producers."""
+        body = substitute(c.value.body, dict(zip(c.value.axes, self.axes, strict=True)))
+        values = {q.value: self.symbols[q.name][0] for q in self.producers}
+        return self.guarded(self.abstract(read_carried(body, values)), c)
+
+    def guarded(self, e: Expr, c: Carried) -> Expr:
+        """``e`` with the guards that ``c``'s term has on its producers."""
+        guards = {g.producer: g for g in c.repair.guards} if c.repair else {}
+        mapping: dict[Expr, Expr] = {}
+        for name, (old, new) in self.symbols.items():
+            if name in guards:
+                mapping |= {old: guards[name].apply(old), new: guards[name].apply(new)}
+        return substitute(e, mapping)
+
+    def at_new(self, e: Expr, suffix: str = "_new") -> Expr:
+        return substitute(e, {old: var(old.name + suffix, old.dtype) for old, _ in self.symbols.values()})
+
+    def repair(self, t: Expr, source: str = "", target: str = "_new") -> Expr:
+        """H(t, r, r') with r, r' the symbols of the given suffixes ("" is the old state)."""
+        h = self.abstract(repair_of(self.pass_, self.consumer))
+        require_defined(self.abstract, h, "the repair")
+        mapping: dict[Expr, Expr] = {var(T, self.consumer.value.dtype): t}
+        for old, new in self.symbols.values():
+            mapping[old] = var(old.name + source, old.dtype)
+            mapping[new] = var(old.name + target, old.dtype)
+        return substitute(h, mapping)
+
+    # -- reach ---------------------------------------------------------------------------------------------
+
+    def _state_kinds(self, c: Carried, element: Expr) -> Kinds:
+        """Kinds of the running value of ``c``: of a reduction of its elements over reachable producer states."""
+        symbols = [self.symbols[p.name][0] for p in self.producers if p.name in self.state]
+        parts = list(self.abstract.elements.values())
+        used = set(subterms(element))
+        names = [s for s in symbols if s in used]
+        options = [[(s, k) for k in self.state[s.name]] for s in names]
+        elements = {v: x for x, v in self.abstract.elements.items()}
+        atoms = [v for v in parts if v in used or any(v in subterms(self.elements[s.name]) for s in names)]
+        options += [[(v, k) for k in self.abstract.kinds_of(elements[v])] for v in atoms]
+        kinds: Kinds = frozenset()
+        hypotheses = [h.expr for s in names for h in self._seen(s.name, "")]
+        for here in _cases(options, hypotheses):
+            kinds |= here.of(element)
+        return reduce_kinds(c.value.reducer, kinds - {UNDEF}, c.value.dtype) - {UNDEF}
+
+    def possible(self, hypotheses: list[Expr], suffix: str = "") -> bool:
+        """Can the hypotheses hold together, as far as kinds tell? (No is certain.) States have the given suffix."""
+        elements = {v: x for x, v in self.abstract.elements.items()}
+        used = {v for h in hypotheses for v in variables(h)}
+        states = {var(s.name + suffix, s.dtype): self.state[s.name] for s, _ in self.symbols.values()}
+        options = [[(v, k) for k in kinds] for v, kinds in states.items() if v in used]
+        options += [[(v, k) for k in self.abstract.kinds_of(elements[v])] for v in elements if v in used]
+        return any(True for _ in _cases(options, hypotheses))
+
+    def _seen(self, name: str, suffix: str) -> list[Hypothesis]:
+        """What is known of an element that producer ``name`` has seen, at its state with the given suffix."""
+        c = next(p for p in self.producers if p.name == name)
+        r = var(name + suffix, c.value.dtype)
+        element = self.at_new(self.elements[name], suffix) if suffix else self.elements[name]
+        match c.value.reducer:
+            case "max" | "logaddexp":
+                what = f"derived: {name} is the {c.value.reducer} of the elements seen"
+                return [Hypothesis(op("le", element, r), what)]
+            case "min":
+                return [Hypothesis(op("ge", element, r), f"derived: {name} is the min of the elements seen")]
+            case "sum" if self.state[name] <= NONNEGATIVE:
+                fact = implies(_is(r, 0), _is(element, 0))
+                return [Hypothesis(fact, f"derived: {name} is a sum of terms >= 0, so all of them are 0 where it is")]
+            case _:
+                return []
+
+    def seen(self, suffix: str) -> list[Hypothesis]:
+        return [h for c in self.producers for h in self._seen(c.name, suffix)]
+
+    def later(self, source: str, target: str) -> list[Hypothesis]:
+        """What is known of a state and a later one."""
+        facts: list[Hypothesis] = []
+        for c in self.producers:
+            r, s = var(c.name + source, c.value.dtype), var(c.name + target, c.value.dtype)
+            repaired = c.repair is not None and bool(c.repair.producers)
+            if c.value.reducer in ("max", "logaddexp") and not repaired:
+                facts.append(Hypothesis(op("le", r, s), f"derived: {c.name} is a running {c.value.reducer}"))
+            elif c.value.reducer == "min" and not repaired:
+                facts.append(Hypothesis(op("ge", r, s), f"derived: {c.name} is a running min"))
+            elif c.value.reducer == "sum" and self.state[c.name] <= NONNEGATIVE:
+                if not repaired:
+                    facts.append(Hypothesis(op("le", r, s), f"derived: {c.name} is a running sum of terms >= 0"))
+                elif self._keeps_sign(c):
+                    fact = implies(_is(s, 0), _is(r, 0))
+                    dead = self._dead(c, source)
+                    if dead is not None:
+                        fact = op("or", dead, fact)
+                    facts.append(Hypothesis(fact, f"derived: {c.name} stays positive, its repair factor is"))
+        return facts + self._empty_while_dead(source) + self._empty_while_dead(target)
+
+    def _dead(self, c: Carried, suffix: str) -> Expr | None:
+        """A producer of producer ``c`` is guarded or infinite: nothing live was seen."""
+        guards = {g.producer: g.points for g in c.repair.guards} if c.repair else {}
+        values = {NINF: -INF, PINF: INF, ZERO: 0.0}
+        condition: Expr | None = None
+        for q in self.producers:
+            if c.repair is not None and q.name in c.repair.producers:
+                r = var(q.name + suffix, q.value.dtype)
+                for k in sorted((set(guards.get(q.name, ())) | {NINF, PINF}) & self.state[q.name]):
+                    test = op("eq", r, const(values[k], r.dtype))
+                    condition = test if condition is None else op("or", condition, test)
+        return condition
+
+    def _empty_while_dead(self, suffix: str) -> list[Hypothesis]:
+        """A repaired sum of terms >= 0 is 0 while a producer of its own is dead, if what such a state has seen is 0."""
+        facts = []
+        for c in self.producers:
+            dead = self._dead(c, suffix)
+            if c.value.reducer != "sum" or not self.state[c.name] <= NONNEGATIVE or dead is None:
+                continue
+            seen = [h.expr for q in self.producers if q is not c for h in self._seen(q.name, suffix)]
+            element = self.at_new(self.elements[c.name], suffix) if suffix else self.elements[c.name]
+            if not self.possible([dead, *seen, op("ne", element, const(0, element.dtype))], suffix):
+                fact = implies(dead, _is(var(c.name + suffix, c.value.dtype), 0))
+                facts.append(Hypothesis(fact, f"derived: {c.name} has seen nothing live while its producer is dead"))
+        return facts
+
+    def _keeps_sign(self, c: Carried) -> bool:
+        """Is a positive accumulator of producer ``c`` still positive after its repair, in every live state?"""
+        assert c.repair is not None
+        given: dict[Expr, Kinds] = {var(T, c.value.dtype): frozenset({POS})}
+        own = [p for p in self.pass_.carried if p.name in c.repair.producers]
+        for p in own:
+            live = frozenset(self.state.get(p.name, FINITE)) & FINITE
+            given |= dict.fromkeys(self.symbols.get(p.name, ()), live)
+        return self.analysis.under(given).of(repair_of(self.pass_, c)) <= {POS}
+
+    def live(self, suffix: str) -> list[Hypothesis]:
+        """The producers' values are finite and not guarded."""
+        facts: list[Hypothesis] = []
+        guards = {g.producer: g.points for g in self.consumer.repair.guards} if self.consumer.repair else {}
+        for c in self.producers:
+            r = var(c.name + suffix, c.value.dtype)
+            values = {NINF: -INF, PINF: INF, ZERO: 0.0}
+            points = set(guards.get(c.name, ())) | ({NINF, PINF} & self.state[c.name])
+            facts += [
+                Hypothesis(op("ne", r, const(values[k], r.dtype)), f"domain: live states ({c.name} is not {k})")
+                for k in sorted(points & self.state[c.name])
+            ]
+        return facts
+
+    # -- statements ----------------------------------------------------------------------------------------
+
+    def statement(self, goal: Goal, hypotheses: list[Hypothesis], extra: tuple[Symbol, ...] = ()) -> Statement:
+        show = Printer(self.program)
+        candidates: list[Symbol] = list(extra)
+        for c in self.producers:
+            old, new = self.symbols[c.name]
+            for v, when in ((old, "before"), (new, "after"), (var(f"{c.name}_later", old.dtype), "later on")):
+                candidates.append(Symbol(v, self.state[c.name], f"{c.name}, the running {c.value.reducer}, {when}"))
+        candidates += self.abstract.symbols(show)
+        used = used_variables(goal)
+        # A hypothesis is kept when it speaks of symbols that occur, or links them to others that then occur.
+        kept: list[Hypothesis] = []
+        for _ in hypotheses:
+            kept = [h for h in hypotheses if variables(h.expr) & used]
+            used |= {v for h in kept for v in variables(h.expr)}
+        return Statement(tuple(s for s in candidates if s.var in used), tuple(kept), goal)
+
+
+def require_defined(abstract: Abstraction, e: Expr, what: str) -> None:
+    """Elements are taken to be defined, because a term that evaluates an undefined one is undefined itself. That does not
+    excuse a repair or a template, which are evaluated whatever the terms do."""
+    used = set(subterms(e))
+    for x, v in abstract.elements.items():
+        if v in used and UNDEF in abstract.analysis.of(x):
+            raise UnsupportedTerm(f"{what} reads a value that can be undefined")
+
+
+def _cases(options: list[list[tuple[Var, str]]], hypotheses: list[Expr]) -> Iterator[KindAnalysis]:
+    """Every combination of kinds under which none of the hypotheses is certainly false."""
+    for case in product(*options):
+        here = KindAnalysis(None, {v: frozenset({k}) for v, k in case})
+        if all(TRUE in here.of(h) for h in hypotheses):
+            yield here
+
+
+def variables(e: Expr) -> set[Expr]:
+    return {x for x in subterms(e) if isinstance(x, Var)}
+
+
+def used_variables(goal: Goal) -> set[Expr]:
+    return {v for e in Statement((), (), goal).terms() for v in variables(e)}
