@@ -107,9 +107,12 @@ def reducer_laws(c: Carried, kinds: Kinds) -> tuple[Obligation, ...]:
     x, y, z = (var(n, value.dtype) for n in ("x", "y", "z"))
     kinds = kinds | (KindAnalysis().of(e) - {UNDEF})
     symbols = [Symbol(v, kinds, f"a value of {c.name}") for v in (x, y, z)]
+    # Values of both signs of infinity, or an infinity and 0, may have no sum or product.
+    total = UNDEF not in KindAnalysis(None, dict.fromkeys((x, y, z), kinds)).of(f(f(x, y), z))
+    claim = Equal if total else Refines
     goals: dict[str, Goal] = {
-        "associative": Refines(f(f(x, y), z), f(x, f(y, z))),
-        "commutative": Refines(f(x, y), f(y, x)),
+        "associative": claim(f(f(x, y), z), f(x, f(y, z))),
+        "commutative": claim(f(x, y), f(y, x)),
         "neutral": Equal(f(e, x), x),
     }
     result = []
