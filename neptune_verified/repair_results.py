@@ -159,7 +159,7 @@ class Repair:
 
     @staticmethod
     def of(question: Question, update: Update, report: RepairReport) -> Repair:
-        symbols = _sympy_symbols(update)
+        symbols = _sympy_symbols(update, question.hidden)
 
         def show(e: Expr) -> Any:
             try:
@@ -189,11 +189,11 @@ class Repair:
         return self.text()
 
 
-def _sympy_symbols(update: Update) -> dict[Expr, Any]:
+def _sympy_symbols(update: Update, hidden: dict[str, Any]) -> dict[Expr, Any]:
     import sympy as sp
 
     parts = (*update.terms, *update.updates, update.value)
-    return {v: sp.Symbol(v.name) for e in parts for v in subterms(e) if isinstance(v, Var)}
+    return {v: hidden.get(v.name, sp.Symbol(v.name)) for e in parts for v in subterms(e) if isinstance(v, Var)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from neptune_verified.proofs.repair import IllFormed, Update
 from neptune_verified.proofs.repair_context import context_obligations, known_sums
 from neptune_verified.proofs.repair_obligations import prefix_statements, update_obligations
 from neptune_verified.proofs.repair_question import Question
+from neptune_verified.proofs.repair_symbols import DOMAINS
 from neptune_verified.proofs.verdict import Verdict
 from neptune_verified.repair_results import Refused, Repair, RepairReport, discharge_all, first_refuted
 
@@ -50,7 +51,7 @@ def prove_repair(
     """Is this online update right? ``repair`` over t (or t0, t1, ... with lists), the producers' symbols (old values),
     NAME_new, n (the number of elements seen) and parameters. Raises IllFormed (a ValueError) where it cannot be stated."""
     terms, repairs = _list(term), _list(repair)
-    question = _question(reducer, terms[0], producers, facts, parameters, domain, (*terms[1:],))
+    question = _question(reducer, terms[0], producers, facts, parameters, domain, (*terms[1:], *repairs))
     update = question.update(terms, repairs)
     return _judge(question, update)
 
@@ -69,9 +70,9 @@ def derive_repair(
     task = Task(question.problem)
     best: tuple[Proposal, RepairReport] | None = None
     for proposal in _proposals(task, STRATEGIES):
-        report = _attempt(question, proposal)
+        update, report = _attempt(question, proposal)
         if report.proved:
-            return Repair.of(question, proposal.update, report)
+            return Repair.of(question, update, report)
         if best is None or _rank(report) > _rank(best[1]):
             best = proposal, report
     return _refused(question, task, best)
@@ -88,15 +89,15 @@ def _proposals(task: Task, strategies: Sequence[tuple[str, Strategy]]) -> Iterat
             continue
 
 
-def _attempt(question: Question, proposal: Proposal) -> RepairReport:
-    """The proposal under the first guards with which everything is proved; the report of the best attempt."""
-    best: RepairReport | None = None
+def _attempt(question: Question, proposal: Proposal) -> tuple[Update, RepairReport]:
+    """The proposal under the first guards with which everything is proved, or under those that get furthest."""
+    best: tuple[Update, RepairReport] | None = None
     for update in _guarded(question, proposal.update):
         report = _prove(question, Proposal(update, proposal.expansion), stop=True)
         if report.proved:
-            return report
-        if best is None or _rank(report) > _rank(best):
-            best = report
+            return update, report
+        if best is None or _rank(report) > _rank(best[1]):
+            best = update, report
         if not any(_undefined(p) for p in report.failed):
             break
     assert best is not None
@@ -148,9 +149,9 @@ def _rank(report: RepairReport) -> tuple[bool, str]:
 def _refused(question: Question, task: Task, best: tuple[Proposal, RepairReport] | None) -> Refused:
     alternative = None
     for proposal in _proposals(task, REWRITES):
-        report = _attempt(question, proposal)
+        update, report = _attempt(question, proposal)
         if report.proved:
-            alternative = Repair.of(question, proposal.update, report)
+            alternative = Repair.of(question, update, report)
             break
     return Refused.of(question, witness(task), best, alternative)
 
@@ -211,8 +212,6 @@ def _question(
         given = {k: None if s is None else (s[0], _expression(s[1])) for k, s in producers.items()}
     else:
         given = dict.fromkeys(producers)
-    from neptune_verified.proofs.repair_question import DOMAINS
-
     said = {k: parse(v) if isinstance(v, str) and v not in DOMAINS else v for k, v in (domain or {}).items()}
     return Question(reducer, term, given, [_expression(f) for f in facts], parameters, said, others)
 

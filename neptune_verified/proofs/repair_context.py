@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import reduce as fold
 
 from neptune_verified.ir.expr import Expr, const, op, var
-from neptune_verified.ir.kinds import POS
+from neptune_verified.ir.kinds import FINITE, POS, UNDEF
 from neptune_verified.proofs.obligations import Obligation
 from neptune_verified.proofs.repair import COUNT, IllFormed, Problem, Update, free
 from neptune_verified.proofs.repair_obligations import Components, composed, defined, first, laws
@@ -99,6 +99,9 @@ def _check(c: Components, expansion: Expansion, sums: int) -> None:
         raise IllFormed("the expansion has the wrong number of factors")
     if len(expansion.relations) != len(expansion.extra) or any(len(row) != sums for row in expansion.relations):
         raise IllFormed("the relations have the wrong number of coefficients")
+    for e in (*update.terms, *expansion.extra, *(e for e, _ in known_sums(problem))):
+        if not c.reach.of(e) - {UNDEF} <= FINITE:
+            raise IllFormed("known sums serve finite terms alone")
     parameters = {s.var for s in problem.parameters}
     old = {p.var for p in problem.producers} | parameters
     for rows, allowed in ((expansion.matrix, old | {p.new for p in problem.producers}), (expansion.relations, old)):

@@ -102,12 +102,13 @@ def distributive(c: Components, k: int) -> Obligation:
 def composed(c: Components, k: int) -> tuple[Obligation, Obligation]:
     reach = c.reach
     # An any or all is one of the values that it joins, so these are all that there are.
-    t = c.G if c.problem.dtype == "bool" and len(c.t) == 1 else c.t
+    joined = c.problem.dtype == "bool" and len(c.t) == 1
+    t, seen = (c.G, reach.seen()) if joined else (c.t, [])
     identity = Equal(c.step(k, t, c.n, "", ""), t[k])
-    facts = [*reach.problem.facts, *reach.seen()]
+    facts = [*reach.problem.facts, *seen]
     once = [c.step(j, t, c.n) for j in range(len(t))]
     twice = Equal(c.step(k, once, c.n, "_new", "_later"), c.step(k, t, c.n, "", "_later"))
-    chain = [*reach.later(), *reach.later("_new", "_later"), *reach.unguarded("", "_new", "_later"), *reach.seen()]
+    chain = [*reach.later(), *reach.later("_new", "_later"), *reach.unguarded("", "_new", "_later"), *seen]
     return (
         c.obligation("O3", c.label(k, "identity"), identity, [*facts, *reach.unguarded("")]),
         c.obligation("O3", c.label(k, "composition"), twice, chain),

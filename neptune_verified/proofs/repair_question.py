@@ -8,15 +8,23 @@ producer and no parameter is an element: it varies, and a repair may not read it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy as sp
 
 from neptune_verified.ir.expr import REDUCERS, Const, Expr, Op, Var, is_const, op, var
-from neptune_verified.ir.kinds import EXTENDED, FINITE, NEG, NINF, PINF, POS, TRUE, TRUTH, ZERO, KindAnalysis, Kinds
+from neptune_verified.ir.kinds import (
+    EXTENDED,
+    FINITE,
+    TRUE,
+    TRUTH,
+    UNDEF,
+    KindAnalysis,
+    Kinds,
+)
 from neptune_verified.proofs.repair import (
     COUNT,
-    PRODUCERS,
     IllFormed,
     Problem,
     Producer,
@@ -25,22 +33,20 @@ from neptune_verified.proofs.repair import (
     accumulators,
     free,
 )
+from neptune_verified.proofs.repair_symbols import (
+    DOMAINS,
+    kinds_of,
+    producer_of,
+    speaks,
+    symbol_name,
+    symbols_of,
+    truth_names,
+)
 from neptune_verified.proofs.statement import Hypothesis, Symbol
 from neptune_verified.proofs.statement_text import expr_text, kinds_text
 from neptune_verified.proofs.sympy_reading import read_sympy
 
 DTYPE = "float32"
-DOMAINS: dict[str, Kinds] = {
-    "real": FINITE,
-    "positive": frozenset({POS}),
-    "negative": frozenset({NEG}),
-    "nonnegative": frozenset({ZERO, POS}),
-    "nonpositive": frozenset({NEG, ZERO}),
-    "nonzero": frozenset({NEG, POS}),
-    "real or -inf": FINITE | {NINF},
-    "extended": EXTENDED,
-    "bool": TRUTH,
-}
 
 
 class Question:
@@ -60,26 +66,58 @@ class Question:
             raise IllFormed(f"unknown reducer {reducer!r}; there are {', '.join(REDUCERS)}")
         self.reducer = reducer
         self.facts = [f for fact in facts for f in (fact.args if isinstance(fact, sp.And) else (fact,))]
-        self.domain = {_name(k): v for k, v in (domain or {}).items()}
-        self.given = {_name(p): _producer(_name(p), spec) for p, spec in producers.items()}
-        self.parameters = list(dict.fromkeys(_name(p) for p in parameters))
+        self.domain = {symbol_name(k): v for k, v in (domain or {}).items()}
+        self.given = {symbol_name(p): producer_of(symbol_name(p), spec) for p, spec in producers.items()}
+        self.parameters = list(dict.fromkeys(symbol_name(p) for p in parameters))
         expressions = [term, *(e for spec in self.given.values() if spec for e in spec[1:]), *self.facts, *others]
-        self.truths = _truths(expressions) | {p for p, spec in self.given.items() if spec and spec[0] in ("any", "all")}
+        self.truths = truth_names(expressions) | {
+            p for p, spec in self.given.items() if spec and spec[0] in ("any", "all")
+        }
         for spec in self.given.values():
             if spec and spec[0] in ("any", "all") and isinstance(spec[1], sp.Symbol):
                 self.truths.add(spec[1].name)
         if reducer in ("any", "all") and isinstance(term, sp.Symbol):
             self.truths.add(term.name)
         self.assumed: dict[str, Kinds] = {}
-        for s in (s for e in [*expressions, *producers, *parameters] for s in _symbols(e)):
-            self._assume(s)
         self.symbols: dict[str, Expr] = {}
-        self.problem = self._problem(term, [s.name for e in [term, *self._elements()] for s in _symbols(e)])
+        self.hidden: dict[str, Any] = {}
+        for s in (s for e in [*expressions, *producers, *parameters] for s in symbols_of(e)):
+            self._assume(s)
+        self.facts += [fact for name in self.domain for fact in self._domain(name)]
+        self.facts = [self.hide(f) for f in self.facts]
+        self.given = {p: spec and (spec[0], self.hide(spec[1])) for p, spec in self.given.items()}
+        term = self.hide(term)
+        self.problem = self._problem(term, [s.name for e in [term, *self._elements()] for s in symbols_of(e)])
+
+    def hide(self, e: Any) -> Any:
+        """Functions without a rule in the provers (tanh, erf, ...) of elements and parameters, as symbols of their own: what
+        holds for all values of these holds for the functions'."""
+        if not isinstance(e, sp.Basic):
+            return e
+        running = set(self.given) | {f"{p}{s}" for p in self.given for s in ("_new", "_later")} | _ACCUMULATORS
+        found: dict[Any, Any] = {}
+        walk = sp.preorder_traversal(e)
+        for x in walk:
+            if isinstance(x, _OPAQUE) and not {s.name for s in x.free_symbols} & running:
+                walk.skip()
+                if self._hidden(x):
+                    found[x] = sp.Symbol(str(x))
+        return e.xreplace(found)
+
+    def _hidden(self, x: Any) -> bool:
+        name, inner = str(x), [s.name for s in x.free_symbols]
+        symbols: dict[str, Expr] = {s: var(s, "bool" if s in self.truths else DTYPE) for s in inner}
+        given = {v: self.assumed.get(s, self._default(s)) for s, v in symbols.items()}
+        kinds = KindAnalysis(None, given).of(read_sympy(x, symbols, DTYPE)) if inner else frozenset({UNDEF})
+        if UNDEF in kinds:
+            return False
+        self.assumed[name], self.hidden[name] = kinds, x
+        if set(inner) <= set(self.parameters) and name not in self.parameters:
+            self.parameters.append(name)
+        return True
 
     def _assume(self, s: Any) -> None:
-        kinds = (
-            TRUTH if s.name in self.truths else _kinds(s) if s.is_extended_real is not None else self._default(s.name)
-        )
+        kinds = TRUTH if s.name in self.truths else kinds_of(s) if speaks(s) else self._default(s.name)
         self.assumed[s.name] = self.assumed.get(s.name, kinds) & kinds
         if not self.assumed[s.name]:
             raise IllFormed(f"the assumptions on {s.name} contradict each other")
@@ -100,7 +138,7 @@ class Question:
         return read_sympy(e, self.symbols, DTYPE)
 
     def _problem(self, term: Any, names: list[str]) -> Problem:
-        reserved = {"t", *(f"t{k}" for k in range(10)), *(f"{p}{s}" for p in self.given for s in ("_new", "_later"))}
+        reserved = _ACCUMULATORS | {f"{p}{s}" for p in self.given for s in ("_new", "_later")}
         for name in [*names, *self.given, *self.parameters]:
             if name in reserved:
                 raise IllFormed(f"{name} stands for an accumulator or a new value: give the symbol another name")
@@ -109,7 +147,9 @@ class Question:
             raise IllFormed("n is the number of elements seen; if it is a parameter, say so")
         for name in [*names, *self.given, *self.parameters]:
             self.var(name)
-        self.facts += [fact for name in list(self.symbols) for fact in self._domain(name)]
+        for name in self.domain:
+            if name not in self.symbols and name not in {s.name for x in self.hidden.values() for s in x.free_symbols}:
+                raise IllFormed(f"the domain of {name} is given, which occurs nowhere")
         facts = self._facts()
         producers = []
         for name, spec in self.given.items():
@@ -148,7 +188,7 @@ class Question:
             else:
                 self.assumed[name] = self.assumed.get(name, self._default(name)) & DOMAINS[said]
             return []
-        if not isinstance(said, sp.logic.boolalg.Boolean):
+        if not isinstance(said, sp.logic.boolalg.Boolean) or isinstance(said, sp.Symbol):
             raise IllFormed(f"the domain of {name} is {said!r}; say one of {', '.join(DOMAINS)}, or an inequality")
         said = said.xreplace({s: sp.Symbol(name) for s in said.free_symbols if s.name == "x" and name != "x"})
         return list(said.args) if isinstance(said, sp.And) else [said]
@@ -159,7 +199,7 @@ class Question:
         for fact in dict.fromkeys(self.facts):
             if fact == sp.true:
                 continue
-            for s in _symbols(fact):
+            for s in symbols_of(fact):
                 if s.name not in self.symbols:
                     raise IllFormed(f"the fact {fact} speaks of {s.name}, which occurs nowhere else")
             e = self.read(fact)
@@ -188,6 +228,7 @@ class Question:
 
     def update(self, terms: Sequence[Any], repairs: Sequence[Any]) -> Update:
         """A person's update: the accumulators have the reduction's own reducer."""
+        terms, repairs = [self.hide(x) for x in terms], [self.hide(x) for x in repairs]
         read_terms = tuple(self.read(x) for x in terms)
         names = dict(self.symbols)
         names |= {t.name: t for t in accumulators(read_terms)}
@@ -195,7 +236,7 @@ class Question:
         if self.problem.counts:
             names[COUNT] = var(COUNT)
         for e in repairs:
-            for s in sorted(_symbols(e), key=lambda s: s.name):
+            for s in sorted(symbols_of(e), key=lambda s: s.name):
                 if s.name not in names:
                     raise IllFormed(f"the repair reads {s.name}, which is no accumulator, producer or parameter")
         read_repairs = tuple(read_sympy(x, names, DTYPE) for x in repairs)
@@ -204,65 +245,28 @@ class Question:
 
     def assumptions(self) -> list[str]:
         """What is taken for granted, in words."""
+        anything = EXTENDED | TRUTH
         reach = Reach(self.problem)
+        free_of = Reach(
+            replace(self.problem, producers=tuple(replace(p, declared=anything) for p in self.problem.producers))
+        )
         lines = []
         for p in self.problem.producers:
-            what = f"the running {p.reducer} of {expr_text(p.element)}" if p.element is not None else "a running value"
-            lines.append(f"{p.name}: {what}, {kinds_text(reach.kinds[p.name])} once an element was seen")
+            kinds = kinds_text(reach.kinds[p.name])
+            if p.element is None:
+                lines.append(f"{p.name}: a running value, {kinds}")
+                continue
+            declared = " (declared)" if reach.kinds[p.name] != free_of.kinds[p.name] else ""
+            what = f"the running {p.reducer} of {expr_text(p.element)}"
+            lines.append(f"{p.name}: {what}, {kinds}{declared} once an element was seen")
         lines += [f"{s.var.name}: {s.meaning}, {kinds_text(s.kinds)}" for s in self.problem.elements]
         lines += [f"{s.var.name}: {s.meaning}, {kinds_text(s.kinds)}" for s in self.problem.parameters]
         return [*lines, *(h.origin for h in self.problem.facts)]
 
 
+_OPAQUE = (sp.tanh, sp.erf, sp.sin, sp.cos, sp.floor, sp.ceiling)
+_ACCUMULATORS = {"t", *(f"t{k}" for k in range(10))}
 _MIRROR = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "ne": "ne"}
 
 
-def _name(x: Any) -> str:
-    name = x.name if isinstance(x, sp.Symbol) else x
-    if not isinstance(name, str) or not name.isidentifier():
-        raise IllFormed(f"{x} is no symbol")
-    return name
-
-
-def _symbols(e: Any) -> list[Any]:
-    return sorted(e.free_symbols, key=lambda s: s.name) if isinstance(e, sp.Basic) else []
-
-
-def _producer(name: str, spec: tuple[str, Any] | None) -> tuple[str, Any] | None:
-    if spec is None:
-        return None
-    reducer, element = spec
-    if reducer not in PRODUCERS:
-        raise IllFormed(f"{name} is a {reducer}; producers are {', '.join(PRODUCERS)}")
-    return reducer, sp.sympify(element)
-
-
-def _truths(expressions: Sequence[Any]) -> set[str]:
-    """Symbols that stand where a truth value is wanted."""
-    found: set[str] = set()
-    for e in expressions:
-        for x in sp.preorder_traversal(e) if isinstance(e, sp.Basic) else ():
-            if isinstance(x, sp.And | sp.Or | sp.Not | sp.Xor):
-                found |= {a.name for a in x.args if isinstance(a, sp.Symbol)}
-            if isinstance(x, sp.Piecewise):
-                found |= {c.name for _, c in x.args if isinstance(c, sp.Symbol)}
-    return found
-
-
-def _kinds(s: Any) -> Kinds:
-    """The kinds that SymPy's assumptions on a symbol leave."""
-    if s.is_extended_real is False:
-        raise IllFormed(f"{s.name} is not real")
-    negative, positive, zero = s.is_extended_negative, s.is_extended_positive, s.is_zero
-    infinite = s.is_extended_real is True and s.is_finite is None
-    possible = {
-        NEG: negative is not False and zero is not True,
-        ZERO: zero is not False and not negative and not positive,
-        POS: positive is not False and zero is not True,
-        NINF: infinite and negative is not False,
-        PINF: infinite and positive is not False,
-    }
-    return frozenset(k for k, yes in possible.items() if yes)
-
-
-__all__ = ["DOMAINS", "Question"]
+__all__ = ["Question"]

@@ -14,9 +14,7 @@ from neptune_verified.proofs.falsify import admissible, refutes
 from neptune_verified.proofs.verdict import Verdict
 from neptune_verified.repairs import Refused, Repair, derive_repair
 
-PAIRS: dict[str, dict[str, Any]] = {
-    p["id"]: p for p in json.loads((Path(__file__).parent / "pairs.json").read_text())
-}
+PAIRS: dict[str, dict[str, Any]] = {p["id"]: p for p in json.loads((Path(__file__).parent / "pairs.json").read_text())}
 MS: dict[str, float] = {}
 
 
