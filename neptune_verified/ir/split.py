@@ -3,7 +3,8 @@
 Every pass is cut into splits of consecutive elements of its last stream axis. Each split runs the rolling update from the
 initial state; the partial states are then joined from left to right with the combine that ``proofs.join`` states: the
 producers by their reducers, each consumer by repairing both partial results to the joined producers. A split that owns
-nothing has the initial state, which is neutral.
+nothing has the initial state, which is neutral. Over an empty domain there is nothing to join, and the state stays initial (a
+repair may read the length of the domain, ``s / N``).
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def run_split(
         base = ev.whole(nest.grid + nest.inner)
         for p in nest.passes:
             state = initial(ev, p, base)
-            for part in shares(list(tiles(ev, p.stream, 1)), splits):
+            elements = list(tiles(ev, p.stream, 1))
+            for part in shares(elements, splits) if elements else []:
                 state = join(ev, nest, p, base, state, _partial(ev, nest, p, base, part, tile))
             ev.vars.update(state)
             store_pass(ev, nest, p, base, tile, results)

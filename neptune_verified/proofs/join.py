@@ -6,7 +6,8 @@ Each split reduces its share of the domain from the initial state; two partial s
     C((t_a, r_a), (t_b, r_b)) = H(t_a, r_a, r_ab) f H(t_b, r_b, r_ab)   for its consumer
 
 With F(S) = (f over j in S of G(r_S, c_j), r_S) the claim is F(a ++ b) = C(F(a), F(b)), F(empty) = (e_f, e_r), which
-makes results independent of the number of splits, their sizes and their order. It needs
+makes results independent of the number of splits, their sizes and their order. (A domain is not empty here: over an empty one
+nothing is joined.) It needs
 
     O14 dead         while a producer is dead, what was seen contributes the neutral element: the state of X is e_f then,
                      whatever the guard's value is
