@@ -100,7 +100,7 @@ def build(graph: Graph, name: str, fused: bool = True) -> Built:
     program = from_te(graph.inputs, graph.outputs, name=name, assume=graph.facts)
     loops = fuse(program, PROVER, enabled=fused)
     verified = verify(loops, PROVER)
-    kernel = emit(program, lower(verified), "interpret", "0" * 64, "# test", loops.passes)
+    kernel = emit(program, lower(verified, "interpret"), "interpret", "0" * 64, "# test", loops.passes)
     return Built(program, loops, verified, kernel.source)
 
 

@@ -20,7 +20,8 @@ Reference = Callable[..., tuple[Array, ...]]
 
 @dataclass(frozen=True)
 class Case:
-    """``sizes`` are lengths besides M and N; ``draws`` give inputs that need values of their own."""
+    """``sizes`` are lengths besides M and N; ``draws`` give inputs that need values of their own; ``long`` is a length N
+    above the emitted tile, where the definition's interpreter can afford one."""
 
     name: str
     passes: int
@@ -30,6 +31,7 @@ class Case:
     draws: Mapping[str, Draw] = field(default_factory=dict)
     tolerance: float = 3e-5
     kernels: int = 1
+    long: int = 1025
 
 
 CASES: dict[str, Case] = {}
@@ -131,6 +133,14 @@ def scale_by_max_under_sum() -> Graph:
     x = g.input("x")
     m = g.row("m", te.max, lambda i, j: te.abs(x[i, j]))
     return g.returns(g.row("s", te.sum, lambda i, j: x[i, j] / m[i]))
+
+
+@accepted(1, lambda x: (total(x * col(top(x))) if x.shape[-1] else np.zeros(len(x)),))
+def factor_under_sum() -> Graph:
+    g = Graph()
+    x = g.input("x")
+    m = g.row("m", te.max, lambda i, j: x[i, j])
+    return g.returns(g.row("s", te.sum, lambda i, j: x[i, j] * m[i]))
 
 
 @accepted(1, lambda x: (total(sq(x / col(top(np.abs(x))))),))
@@ -249,6 +259,14 @@ def two_consumers_two_outputs() -> Graph:
     m = g.row("m", te.max, lambda i, j: x[i, j])
     a = g.row("a", te.sum, lambda i, j: te.exp(x[i, j] - m[i]))
     return g.returns(a, g.row("b", te.sum, lambda i, j: te.exp((x[i, j] - m[i]) * 2.0) * x[i, j]))
+
+
+@accepted(1, lambda x: (top(x), low(x), total(x)))
+def outputs_that_share_nothing_but_the_stream() -> Graph:
+    g = Graph()
+    x = g.input("x")
+    names = (("a", te.max), ("b", te.min), ("c", te.sum))
+    return g.returns(*(g.row(name, reducer, lambda i, j: x[i, j]) for name, reducer in names))
 
 
 @accepted(2, lambda x: (soft(x), top(x) + np.log(total(np.exp(x - col(top(x)))))))
@@ -478,6 +496,14 @@ def shift_under_logaddexp() -> Graph:
     return g.returns(g.row("s", logaddexp(), lambda i, j: x[i, j] - m[i]))
 
 
+@accepted(1, lambda x: (total(np.exp(x - col(np.logaddexp.reduce(x, axis=-1, initial=-np.inf))) * x),))
+def logaddexp_as_producer() -> Graph:
+    g = Graph()
+    x = g.input("x")
+    m = g.row("m", logaddexp(), lambda i, j: x[i, j])
+    return g.returns(g.row("s", te.sum, lambda i, j: te.exp(x[i, j] - m[i]) * x[i, j]))
+
+
 @accepted(1, lambda x: (np.prod(np.exp(0.01 * x / col(total(np.abs(x) + 1))), axis=-1),))
 def power_under_product() -> Graph:
     g = Graph()
@@ -485,3 +511,30 @@ def power_under_product() -> Graph:
     product = te.comm_reducer(lambda a, b: a * b, lambda t: tirx.const(1, t))
     m = g.row("m", te.sum, lambda i, j: te.abs(x[i, j]) + 1.0)
     return g.returns(g.row("s", product, lambda i, j: te.power(te.exp(x[i, j] * 0.01), 1.0 / m[i])))
+
+
+# -------------------------------------------------------- square inputs: axes of equal extent are not to be confused
+
+
+def _square(x: Array) -> tuple[Array, ...]:
+    return (total(np.exp(x - top(x)[None, :] - col(top(x)))),)
+
+
+@accepted(1, _square, tolerance=1e-4, long=50)
+def maximum_of_another_row_as_an_element() -> Graph:
+    """m is read twice: at the row, which is a producer, and at the element, where it is a nested reduction."""
+    g = Graph()
+    g.M = g.N
+    x = g.input("x")
+    m = g.row("m", te.max, lambda i, j: x[i, j])
+    return g.returns(g.row("s", te.sum, lambda i, j: te.exp(x[i, j] - m[j] - m[i])))
+
+
+@accepted(2, lambda x: (soft(x.T),), long=130)
+def softmax_of_the_transpose() -> Graph:
+    g = Graph()
+    g.M = g.N
+    x = g.input("x")
+    m = g.row("m", te.max, lambda i, j: x[j, i])
+    s = g.row("s", te.sum, lambda i, j: te.exp(x[j, i] - m[i]))
+    return g.returns(g.map("p", lambda i, j: te.exp(x[j, i] - m[i]) / s[i]))
