@@ -163,6 +163,37 @@ def check(
 
 
 @app.command()
+def repair(
+    reducer: Annotated[str, typer.Option(help="sum, prod, max, min, logaddexp")],
+    term: Annotated[list[str], typer.Option(help="what is reduced, such as 'exp(c - m)*v'; one for each accumulator")],
+    producer: Annotated[list[str] | None, typer.Option(help="NAME=REDUCER:TERM, such as m=max:c")] = None,
+    repair_: Annotated[
+        list[str] | None, typer.Option("--repair", help="h to prove, such as 't*exp(m - m_new)'")
+    ] = None,
+    fact: Annotated[list[str] | None, typer.Option(help="a fact, such as 'n >= 1'")] = None,
+    parameter: Annotated[list[str] | None, typer.Option(help="names that do not vary with the element")] = None,
+    domain: Annotated[list[str] | None, typer.Option(help="NAME=DOMAIN, such as r=positive")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="print every obligation")] = False,
+) -> None:
+    """Prove an online update that was written by hand, or find one (without --repair)."""
+    from neptune_verified.repair_cli import repair_command
+
+    code = repair_command(
+        reducer,
+        term,
+        producer or (),
+        repair_ or (),
+        fact or (),
+        parameter or (),
+        domain or (),
+        verify,
+        lambda text: print(text),
+    )
+    if code:
+        raise typer.Exit(code)
+
+
+@app.command()
 def examples() -> None:
     """List the definitions in examples/."""
     import ast

@@ -218,3 +218,21 @@ def test_an_output_that_is_below_a_file_is_refused_before_any_work(tmp_path: Pat
     done = run("compile", "examples/softmax.py:logsumexp", "--out", str(tmp_path / "file" / "k"))
     assert done.returncode == 1
     assert "not a folder" in done.stderr
+
+
+def test_repair_proves_finds_and_refuses() -> None:
+    def repair(*args: str) -> subprocess.CompletedProcess[str]:
+        return run("repair", "--reducer", "sum", "--producer", "m=max:c", *args)
+
+    proved = repair("--term", "exp(c - m)*v", "--repair", "t*exp(m - m_new)")
+    assert proved.returncode == 0
+    assert proved.stdout.startswith("proved")
+    found = repair("--term", "exp(c - m)*v")
+    assert found.returncode == 0
+    assert "exp(m - m_new)" in found.stdout
+    wrong = repair("--term", "exp(c - m)*v", "--repair", "t*exp(m_new - m)")
+    assert wrong.returncode == 3
+    assert "O1 refuted" in wrong.stdout
+    code = repair("--term", "__import__('os')")
+    assert code.returncode == 1
+    assert "no function here" in code.stderr
