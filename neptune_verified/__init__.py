@@ -29,6 +29,8 @@ _HOMES = {
     "Kernel": "neptune_verified.pipeline",
     "load": "neptune_verified.runtime",
     "check": "neptune_verified.proofs.check",
+    "prove_repair": "neptune_verified.repairs",
+    "derive_repair": "neptune_verified.repairs",
     "VerificationError": "neptune_verified.errors",
     "UnsupportedProgram": "neptune_verified.errors",
     "ShapeError": "neptune_verified.errors",
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from neptune_verified.ir.program import Program
     from neptune_verified.pipeline import Kernel, compile, verify
     from neptune_verified.proofs.check import check
+    from neptune_verified.repairs import derive_repair, prove_repair
     from neptune_verified.runtime import load
 
 __all__ = [
@@ -61,6 +64,7 @@ __all__ = [
     "bounded",
     "check",
     "compile",
+    "derive_repair",
     "finite_or_minus_infinity",
     "load",
     "multiple_of",
@@ -68,6 +72,7 @@ __all__ = [
     "nonnegative",
     "nonzero",
     "positive",
+    "prove_repair",
     "verify",
 ]
 
