@@ -18,7 +18,7 @@ from neptune_verified.proofs.kernel import Prover, Refused, VerifiedProgram, ver
 
 F = "float32"
 M, N = size("M"), size("N")
-I, J = axis("i", M), axis("j", N)
+ROW, J = axis("i", M), axis("j", N)
 
 
 def x(name: str, *indices: Expr) -> Expr:
@@ -27,27 +27,36 @@ def x(name: str, *indices: Expr) -> Expr:
 
 def masked_average(sink: float | None = None) -> Program:
     """Average of v with weights exp(s), masked by -inf scores, 0 on a dead row; ``sink`` is one more term below."""
-    e = op("select", op("eq", x("s", I, J), const(-INF, F)), const(0, F), op("exp", op("sub", x("s", I, J), x("m", I))))
-    below: Expr = x("l", I)
+    e = op(
+        "select",
+        op("eq", x("s", ROW, J), const(-INF, F)),
+        const(0, F),
+        op("exp", op("sub", x("s", ROW, J), x("m", ROW))),
+    )
+    below: Expr = x("l", ROW)
     if sink is not None:
-        below = op("add", below, op("exp", op("sub", const(sink, F), x("m", I))))
+        below = op("add", below, op("exp", op("sub", const(sink, F), x("m", ROW))))
     stages = (
-        Stage("s", (I, J), op("select", op("lt", J, read("n", (I,), "int32")), x("q", I, J), const(-INF, F))),
-        Stage("m", (I,), reduce_("max", (J,), x("s", I, J))),
-        Stage("e", (I, J), e),
-        Stage("l", (I,), reduce_("sum", (J,), x("e", I, J))),
-        Stage("p", (I, J), op("select", op("eq", x("l", I), const(0, F)), const(0, F), op("div", x("e", I, J), below))),
-        Stage("o", (I,), reduce_("sum", (J,), op("mul", x("p", I, J), x("v", J)))),
+        Stage("s", (ROW, J), op("select", op("lt", J, read("n", (ROW,), "int32")), x("q", ROW, J), const(-INF, F))),
+        Stage("m", (ROW,), reduce_("max", (J,), x("s", ROW, J))),
+        Stage("e", (ROW, J), e),
+        Stage("l", (ROW,), reduce_("sum", (J,), x("e", ROW, J))),
+        Stage(
+            "p",
+            (ROW, J),
+            op("select", op("eq", x("l", ROW), const(0, F)), const(0, F), op("div", x("e", ROW, J), below)),
+        ),
+        Stage("o", (ROW,), reduce_("sum", (J,), op("mul", x("p", ROW, J), x("v", J)))),
     )
     inputs = (Tensor("q", (M, N), F), Tensor("v", (N,), F), Tensor("n", (M,), "int32"))
     return Program("average", inputs, (M, N), stages, ("o",))
 
 
 def scaled_norm() -> Program:
-    y = op("div", x("q", I, J), x("m", I))
+    y = op("div", x("q", ROW, J), x("m", ROW))
     stages = (
-        Stage("m", (I,), reduce_("max", (J,), op("abs", x("q", I, J)))),
-        Stage("l", (I,), reduce_("sum", (J,), op("mul", y, y))),
+        Stage("m", (ROW,), reduce_("max", (J,), op("abs", x("q", ROW, J)))),
+        Stage("l", (ROW,), reduce_("sum", (J,), op("mul", y, y))),
     )
     return Program("norm", (Tensor("q", (M, N), F),), (M, N), stages, ("l",))
 
