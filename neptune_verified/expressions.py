@@ -5,9 +5,9 @@ comparisons, ``and or not`` and calls of the functions below; everything else is
 
 >>> parse("exp(c - m)*v")
 v*exp(c - m)
->>> parse("__import__('os')")
+>>> parse("c.real")
 Traceback (most recent call last):
-neptune_verified.expressions.FormulaError: '__import__' is no function here; there are: Abs, Max, Min, abs, ...
+neptune_verified.expressions.FormulaError: 'c.real' is no part of a formula
 """
 
 from __future__ import annotations

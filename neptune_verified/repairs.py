@@ -35,7 +35,7 @@ from neptune_verified.repair_results import Refused, Repair, RepairReport, disch
 
 Producers = Mapping[Any, tuple[str, Any] | None] | Iterable[Any]
 #: Fewer points than for programs: every statement here is small, and the provers decide in any case.
-LIMITS = Limits(points=60, attempts=400, falsify_ms=200)
+LIMITS = Limits(points=60, attempts=400, falsify_ms=1_000)
 
 
 def prove_repair(
@@ -70,7 +70,10 @@ def derive_repair(
     task = Task(question.problem)
     best: tuple[Proposal, RepairReport] | None = None
     for proposal in _proposals(task, STRATEGIES):
-        update, report = _attempt(question, proposal)
+        try:
+            update, report = _attempt(question, proposal)
+        except IllFormed:
+            continue  # no update at all: the strategy is wrong, not the question
         if report.proved:
             return Repair.of(question, update, report)
         if best is None or _rank(report) > _rank(best[1]):

@@ -11,7 +11,7 @@ import sympy as sp
 
 from neptune_verified.fusion import derive
 from neptune_verified.fusion.sympify import CannotDerive, to_sympy
-from neptune_verified.ir.expr import Expr, Var, contains, substitute, var
+from neptune_verified.ir.expr import Expr, Op, Var, contains, substitute, var
 from neptune_verified.ir.kinds import NONNEGATIVE, Kinds
 from neptune_verified.proofs.repair import Problem, Reach, Update
 from neptune_verified.proofs.repair_context import Expansion
@@ -79,7 +79,10 @@ def scalar(name: str, *strategies: derive.Strategy) -> Strategy:
         parameters = tuple((s.var, s.kinds) for s in p.parameters if s.var.dtype != "bool")
         given = derive.Problem(p.reducer, p.term, task.old, task.new, kinds, p.dtype, parameters)
         seen: set[Expr] = set()
-        for form, back in (derive.opaque(given), (given, {})):
+        forms: list[tuple[derive.Problem, dict[Expr, Expr]]] = [derive.opaque(given), (given, {})]
+        if any(isinstance(x, Op) and x.name in ("exp", "exp2") for x in forms[0][1].values()):
+            forms.reverse()  # one exponential of a difference, not a quotient of two that overflow
+        for form, back in forms:
             for strategy in strategies:
                 try:
                     for found in strategy(form):
