@@ -30,7 +30,10 @@ def repair_command(
 
     if not term:
         raise ValueError("--term is missing: the formula that is reduced, such as 'exp(c - m)*v'")
-    producers = dict(map(_producer, producer))
+    given = list(map(_producer, producer))
+    producers = dict(given)
+    if len(producers) < len(given):
+        raise ValueError("--producer names one symbol twice")
     domains = dict(map(_domain, domain))
     facts = [parse(f) for f in fact]
     names = [name.strip() for text in parameter for name in text.split(",") if name.strip()]

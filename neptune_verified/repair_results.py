@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from neptune_verified.proofs.repair_question import Question
 
 
-#: A look that refuses most wrong candidates before any prover runs.
+#: A look at what guards decide, before O1 and O2 are proved under the wrong ones.
 GLANCE = Limits(points=8, attempts=80, falsify_ms=40)
 
 
 def first_refuted(obligations: Sequence[Obligation]) -> Obligation | None:
-    return next((o for o in obligations if o.kind != "O5" and falsify(o.statement, GLANCE) is not None), None)
+    return next((o for o in obligations if o.kind in ("O4", "O6") and falsify(o.statement, GLANCE) is not None), None)
 
 
 def discharge_all(obligations: Sequence[Obligation], limits: Limits, stop: bool) -> tuple[Proved, ...]:
@@ -198,33 +198,41 @@ def _sympy_symbols(update: Update, hidden: dict[str, Any]) -> dict[Expr, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """No repair is proved. ``witness`` shows that none exists (of the kind that it names), if one was found;
-    ``best`` is what refused the best candidate; ``alternative`` a proved rewriting of the reduction, if there is one."""
+    """No repair is proved. ``witnesses`` show that none of a kind exists (one accumulator, or a linear one of several), as
+    far as such were found; ``best`` is what refused the best candidate; ``alternative`` a proved rewriting of the reduction,
+    if there is one."""
 
-    reason: str
-    witness: Witness | None
+    reduction: str
+    witnesses: tuple[Witness, ...]
     best: RepairReport | None
     alternative: Repair | None
 
     @staticmethod
     def of(
         question: Question,
-        witness: Witness | None,
+        witnesses: tuple[Witness, ...],
         best: tuple[Proposal, RepairReport] | None,
         alternative: Repair | None,
     ) -> Refused:
         over = ", ".join(p.name for p in question.problem.producers)
-        term = expr_text(question.problem.term)
-        start = f"no repair of the {question.problem.reducer} of {term} over {over}"
-        found = f"{start} exists: {witness_text(witness)}" if witness else f"{start} is proved"
-        return Refused(found, witness, best[1] if best else None, alternative)
+        reduction = f"the {question.problem.reducer} of {expr_text(question.problem.term)} over {over or 'nothing'}"
+        return Refused(reduction, witnesses, best[1] if best else None, alternative)
 
     @property
     def proved(self) -> bool:
         return False
 
+    @property
+    def witness(self) -> Witness | None:
+        return self.witnesses[0] if self.witnesses else None
+
+    @property
+    def reason(self) -> str:
+        reasons = [witness_text(w) for w in self.witnesses]
+        return f"no repair of {self.reduction} is proved" + "".join(f"; {r}" for r in reasons)
+
     def text(self) -> str:
-        lines = [f"refused: {self.reason}"]
+        lines = [f"refused: no repair of {self.reduction} is proved", *map(witness_text, self.witnesses)]
         if self.best is not None:
             lines.append(f"the best candidate: {self.best.update[0]}")
             lines += [f"  {line}" for line in self.best.lines()[1:] if "assumed:" not in line and "note:" not in line]
@@ -239,13 +247,15 @@ class Refused:
 def witness_text(w: Witness) -> str:
     point = ", ".join(f"{k} = {v}" for k, v in w.point.values.items())
     if w.kind == "minor":
+        count = f"{w.size - 1} or fewer accumulators" if w.size > 2 else "one accumulator"
         return (
-            f"none that is linear in {w.size - 1} accumulators or fewer, because the determinant of the term at "
-            f"{point} is {w.point.left} and not 0"
+            f"none that is linear in {count} exists: the determinant of the term at {point} is {w.point.left} and not 0"
         )
     if w.kind == "order":
-        return f"with {point} the larger of two accumulators has to become the smaller one"
+        return (
+            f"none with one accumulator exists: at {point} the larger of two accumulators has to become the smaller one"
+        )
     return (
-        f"with {point} two elements leave the same accumulator, and it has to become both {w.point.left} and "
-        f"{w.point.right}"
+        f"none with one accumulator exists: at {point} two elements leave the same accumulator, and it has to become both "
+        f"{w.point.left} and {w.point.right}"
     )

@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any
 
 from neptune_verified.expressions import parse
-from neptune_verified.fusion.strategies.refute import witness
+from neptune_verified.fusion.strategies.refute import witnesses
 from neptune_verified.fusion.strategies.registry import REWRITES, STRATEGIES
 from neptune_verified.fusion.strategies.task import Proposal, Strategy, Task
 from neptune_verified.fusion.sympify import CannotDerive
@@ -35,7 +35,7 @@ from neptune_verified.repair_results import Refused, Repair, RepairReport, disch
 
 Producers = Mapping[Any, tuple[str, Any] | None] | Iterable[Any]
 #: Fewer points than for programs: every statement here is small, and the provers decide in any case.
-LIMITS = Limits(points=60, attempts=400, falsify_ms=1_000)
+LIMITS = Limits(points=40, attempts=300, falsify_ms=1_000)
 
 
 def prove_repair(
@@ -156,7 +156,7 @@ def _refused(question: Question, task: Task, best: tuple[Proposal, RepairReport]
         if report.proved:
             alternative = Repair.of(question, update, report)
             break
-    return Refused.of(question, witness(task), best, alternative)
+    return Refused.of(question, witnesses(task), best, alternative)
 
 
 # ------------------------------------------------------------------------------------------------ judging

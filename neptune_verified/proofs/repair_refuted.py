@@ -7,7 +7,8 @@ Two running values r -> r' and elements a, b (all of them seen under r, where th
     minor  det g(r_i, c_j) = 0, i, j = 1 .. K + 1                 under sum: else no linear repair with K accumulators
 
 R1 and order speak of one accumulator. A repair of a sum is additive in the accumulators (O2), hence linear if it is
-continuous, and the matrix g(r_i, c_j) then has rank K at most.
+continuous, and the matrix g(r_i, c_j) then has rank K at most. All terms named are defined at a witness: where the
+definition is undefined nothing is asked of a repair.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def one_value(problem: Problem, ordered: bool) -> Statement:
     facts += [Hypothesis(substitute(h.expr, x), h.origin) for h in reach.seen() for x in (a, b)]
     why = "the accumulators are ordered so" if ordered else "both elements leave the same accumulator"
     extra = [Symbol(_var(x[s.var]), s.kinds, "an element") for x in (a, b) for s in problem.elements]
-    return reach.statement(goal, [Hypothesis(before, f"domain: {why}"), *facts], extra)
+    return reach.statement(goal, [Hypothesis(before, f"domain: {why}"), *map(_defined, after), *facts], extra)
 
 
 def minor(problem: Problem, size: int) -> Statement:
@@ -51,8 +52,9 @@ def minor(problem: Problem, size: int) -> Statement:
         facts += reach.later("[1]", f"[{i + 1}]") if i else []
     facts += reach.seen("[1]")
     facts = [Hypothesis(substitute(h.expr, x), h.origin) for h in facts for x in elements]
-    goal = Equal(determinant(rows), const(0, problem.dtype))
-    return reach.statement(goal, list(dict.fromkeys(facts)), symbols)
+    value = determinant(rows)
+    goal = Equal(value, const(0, problem.dtype))
+    return reach.statement(goal, list(dict.fromkeys([_defined(value), *facts])), symbols)
 
 
 def determinant(rows: list[list[Expr]]) -> Expr:
@@ -72,6 +74,11 @@ def determinant(rows: list[list[Expr]]) -> Expr:
         return memo[columns]
 
     return of(tuple(range(size)))
+
+
+def _defined(e: Expr) -> Hypothesis:
+    """``e = e`` is true where e is defined and not true where it is not."""
+    return Hypothesis(op("eq", e, e), "domain: the definition is defined")
 
 
 def _var(e: Expr) -> Var:

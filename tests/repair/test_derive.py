@@ -114,8 +114,12 @@ def test_the_identity_needs_no_producer() -> None:
 def test_a_refusal_shows_two_elements_that_cannot_be_told_apart() -> None:
     found = refuse("sum", "abs(c - r)", ["r"])
     assert found.witness is not None and found.witness.kind == "R1"
-    assert "c[a] = 1, c[b] = -1, r = 0, r_new = 1 two elements leave the same accumulator" in found.text()
+    assert (
+        "none with one accumulator exists: at c[a] = 1, c[b] = -1, r = 0, r_new = 1 two elements leave the same accumulator"
+        in found.text()
+    )
     assert "both 0 and 2" in found.text()
+    assert [w.kind for w in found.witnesses] == ["R1", "minor"]
 
 
 def test_a_refusal_shows_an_order_that_turns_over() -> None:
@@ -127,7 +131,7 @@ def test_a_refusal_shows_an_order_that_turns_over() -> None:
 def test_a_refusal_shows_a_determinant() -> None:
     found = refuse("sum", "log(1 + exp(c - r))", ["r"])
     assert found.witness is not None and (found.witness.kind, found.witness.size) == ("minor", 7)
-    assert "linear in 6 accumulators or fewer" in found.text()
+    assert "none that is linear in 6 or fewer accumulators exists" in found.text()
     values = {k: Fraction(v) for k, v in found.witness.point.values.items()}
     rows = [
         [sp.log(1 + sp.exp(_exact(values[f"c[{j}]"] - values[f"r[{i}]"]))).evalf(60) for j in range(1, 8)]
@@ -144,8 +148,21 @@ def test_witnesses_respect_what_the_producers_are() -> None:
     """With r the max of c no element lies above it, so |c - r| is r - c: two accumulators do."""
     found = derive_repair("sum", "r - c", {"r": ("max", "c")})
     assert isinstance(found, Repair) and found.accumulators == 2
-    text = refuse("sum", "sqrt(1 + r - c)", {"r": ("max", "c")}).text()
-    assert "exists" in text
+    assert refuse("sum", "sqrt(1 + r - c)", {"r": ("max", "c")}).witness is not None
+
+
+def test_where_the_definition_is_undefined_there_is_no_witness() -> None:
+    for term in ("sqrt(c - r)", "c**r", "log(r*c)"):
+        for w in refuse("sum", term, ["r"]).witnesses:
+            assert "undefined" not in (w.point.left, w.point.right)
+    assert derive("sum", "log(r*c)", ["r"], domain={"c": "positive", "r": "positive"}).accumulators == 2
+
+
+def test_a_refusal_claims_no_more_than_it_shows() -> None:
+    """sin(c - r) has a repair with sin and cos as accumulators, which no route proves: one accumulator is excluded."""
+    found = refuse("sum", "sin(c - r)", ["r"])
+    assert [(w.kind, w.size) for w in found.witnesses] in ([("minor", 2)], [("R1", 1), ("minor", 2)])
+    assert "no repair of the sum of sin(c - r) over r is proved" in found.text()
 
 
 def test_a_refusal_names_the_split_as_the_way_out() -> None:

@@ -137,7 +137,7 @@ def test_the_command_proves() -> None:
 
 def test_the_command_refuses() -> None:
     code, text = run("sum", ["abs(c - r)"], ["r"])
-    assert code == 3 and text.startswith("refused: no repair of the sum of abs(c - r) over r exists")
+    assert code == 3 and text.startswith("refused: no repair of the sum of abs(c - r) over r is proved\nnone with")
 
 
 def test_the_command_takes_facts_domains_and_parameters() -> None:
@@ -154,6 +154,7 @@ def test_the_command_takes_facts_domains_and_parameters() -> None:
         (("sum", ["c"], ["m=max"]), {}, "NAME=REDUCER:FORMULA"),
         (("sum", ["c"], ["m=max:"]), {}, "is no formula"),
         (("sum", ["c"], ["m=most:c"]), {}, "producers are"),
+        (("sum", ["c"], ["m=max:c", "m"]), {}, "one symbol twice"),
         (("summ", ["c"]), {}, "unknown reducer"),
         (("sum", ["c"], ["m"]), {"domain": ["m"]}, "NAME=DOMAIN"),
         (("sum", ["c"], ["m"]), {"domain": ["m=large"]}, "the domain of m"),

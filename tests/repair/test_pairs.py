@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from neptune_verified.fusion.strategies.refute import witnesses
+from neptune_verified.fusion.strategies.task import Task
 from neptune_verified.proofs.falsify import admissible, refutes
 from neptune_verified.proofs.verdict import Verdict
-from neptune_verified.repairs import Refused, Repair, derive_repair
+from neptune_verified.repair_results import witness_text
+from neptune_verified.repairs import Refused, Repair, _expression, _question, derive_repair
 
 PAIRS: dict[str, dict[str, Any]] = {p["id"]: p for p in json.loads((Path(__file__).parent / "pairs.json").read_text())}
 MS: dict[str, float] = {}
@@ -32,9 +35,9 @@ def test_they_are_the_43_pairs() -> None:
 @pytest.mark.parametrize("name", PAIRS)
 def test_pair(name: str) -> None:
     pair = PAIRS[name]
-    start = time.perf_counter()
+    start = time.process_time()
     result = derive(pair)
-    MS[name] = 1000 * (time.perf_counter() - start)
+    MS[name] = 1000 * (time.process_time() - start)
     assert MS[name] < 10_000
     if pair["expected"] == "repairable":
         assert isinstance(result, Repair), str(result)
@@ -48,13 +51,16 @@ def test_pair(name: str) -> None:
         assert {p.obligation.kind for p in result.report.obligations} == {"O1", "O2", "O3", "O4", "O5", "O6"}
     else:
         assert isinstance(result, Refused) and result.witness is not None, str(result)
-        assert result.witness.point.left != result.witness.point.right
+        for w in result.witnesses:
+            assert w.point.left != w.point.right and "undefined" not in (w.point.left, w.point.right)
+        several = [w.size for w in result.witnesses if w.kind == "minor"]
+        assert several == ([7] if pair["reducer"] == "sum" else [])
 
 
 def test_half_of_them_take_less_than_200_ms() -> None:
-    """Generous here, for machines that do other things at the same time; measured alone it is about 100 ms."""
+    """Of processor time, which other work on the machine does not change much; about 100 ms here."""
     if len(MS) == len(PAIRS):
-        assert statistics.median(MS.values()) < 1000
+        assert statistics.median(MS.values()) < 200
 
 
 def test_a_witness_is_replayed_from_its_numbers() -> None:
@@ -67,3 +73,13 @@ def test_a_witness_is_replayed_from_its_numbers() -> None:
         statement = result.witness.statement
         point = {s.var: Fraction(result.witness.point.values[s.var.name]) for s in statement.symbols}
         assert admissible(statement, point) and refutes(statement, point) is not None
+
+
+@pytest.mark.parametrize("name", [n for n, p in PAIRS.items() if p["expected"] == "repairable"])
+def test_no_witness_against_a_repair_that_exists(name: str) -> None:
+    pair = PAIRS[name]
+    question = _question(
+        pair["reducer"], _expression(pair["term"]), pair["producers"], [], pair["parameters"], pair["domain"]
+    )
+    for w in witnesses(Task(question.problem)):
+        assert pair["accumulators"] > 1 if w.kind != "minor" else w.size - 1 < pair["accumulators"], witness_text(w)

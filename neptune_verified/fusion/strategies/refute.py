@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,8 +12,9 @@ from typing import Any
 
 from neptune_verified.fusion.strategies.rank import LARGEST, rank
 from neptune_verified.fusion.strategies.task import CannotDerive, Task
-from neptune_verified.ir.expr import Var
-from neptune_verified.proofs.falsify import admissible, refutes
+from neptune_verified.ir.expr import Op, Var, subterms
+from neptune_verified.proofs.falsify import Search, admissible, refutes
+from neptune_verified.proofs.limits import LIMITS
 from neptune_verified.proofs.repair_refuted import minor, one_value
 from neptune_verified.proofs.statement import Statement
 from neptune_verified.proofs.verdict import Counterexample
@@ -32,7 +34,13 @@ class Witness:
     size: int = 1
 
 
-def witness(task: Task) -> Witness | None:
+def witnesses(task: Task) -> tuple[Witness, ...]:
+    """Against one accumulator, and for sums against several; those that were found."""
+    several = _minor(task) if task.problem.reducer == "sum" and task.depends else None
+    return tuple(w for w in (_one(task), several) if w is not None)
+
+
+def _one(task: Task) -> Witness | None:
     reducer = task.problem.reducer
     if not task.depends:
         return None
@@ -42,14 +50,11 @@ def witness(task: Task) -> Witness | None:
         found = _simple(statement)
         if found:
             return Witness(kind, statement, found)
-    return _minor(task) if reducer == "sum" else None
+    return None
 
 
 def _simple(statement: Statement) -> Counterexample | None:
     """The first small integer point at which the statement is false."""
-    from neptune_verified.proofs.falsify import Search
-    from neptune_verified.proofs.limits import LIMITS
-
     variables = [s.var for s in statement.symbols]
     search = Search(statement, LIMITS)
     for point in itertools.islice(_points(variables), TRIES):
@@ -73,23 +78,37 @@ def _points(variables: list[Var]) -> Iterator[dict[Var, Any]]:
 def _minor(task: Task) -> Witness | None:
     """Elements and running values at which a determinant of full size is not 0."""
     try:
-        full = rank(task)
+        # Of a term with corners the sampled rank is a lower bound only.
+        full = LARGEST + 1 if _corners(task) else rank(task)
     except CannotDerive:
         full = LARGEST + 1
-    chance = random.Random(13)
     for size in range(min(full, LARGEST + 1), 1, -1):
         statement = minor(task.problem, size)
-        for _ in range(40):
-            point = {s.var: _value(s.var, s.kinds, chance) for s in statement.symbols}
-            if not admissible(statement, point):
-                continue
-            from neptune_verified.proofs.falsify import Search
-            from neptune_verified.proofs.limits import LIMITS
-
-            search = Search(statement, LIMITS)
-            if search.is_counterexample(point):
+        search = Search(statement, LIMITS)
+        for point in _spread(statement, size):
+            if admissible(statement, point) and search.is_counterexample(point):
                 return Witness("minor", statement, search.counterexample(point), size)
     return None
+
+
+def _corners(task: Task) -> bool:
+    kinks = ("abs", "max", "min", "select", "floor", "ceil")
+    return any(isinstance(x, Op) and x.name in kinks for x in subterms(task.problem.term))
+
+
+def _spread(statement: Statement, size: int) -> Iterator[dict[Var, Any]]:
+    """Running values 1, 2, 3, ... with elements between them, then random numbers."""
+    chance = random.Random(13)
+    for shift in (0, size):
+        point: dict[Var, Any] = {}
+        for s in statement.symbols:
+            position = re.search(r"\[(\d+)\]$", s.var.name)
+            element = s.meaning == "an element"
+            k = int(position[1]) if position else 1
+            point[s.var] = True if s.var.dtype == "bool" else Fraction(2 * k + element, 2) - shift
+        yield point
+    for _ in range(30):
+        yield {s.var: _value(s.var, s.kinds, chance) for s in statement.symbols}
 
 
 def _value(v: Var, kinds: frozenset[str], chance: random.Random) -> Any:
