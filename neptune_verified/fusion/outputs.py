@@ -83,9 +83,15 @@ def _join(group: Group, out: Output) -> Output | None:
                 shared = 2 * len(have & set(tops))
                 # Over the same rows and the same domain one traversal serves both, though they share no reduction.
                 shared += set(axes) == set(group.axes) and bool({domain_of(r) for r in tops} & domains)
-                if shared and (best is None or shared > best[0]):
+                if shared and (best is None or shared > best[0]) and _streams_stay(group, candidate):
                     best = (shared, candidate)
     return best[1] if best else None
+
+
+def _streams_stay(group: Group, candidate: Output) -> bool:
+    """No output loses an axis over which its kernel streams: it would become a grid axis, and the work a power more."""
+    together = Group([*group.outputs, candidate])
+    return all(len(stream_axes(together, o)) >= len(stream_axes(Group([o]), o)) for o in together.outputs)
 
 
 def stream_axes(group: Group, out: Output) -> tuple[Axis, ...]:

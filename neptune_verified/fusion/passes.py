@@ -15,7 +15,7 @@ from itertools import count, product
 
 from neptune_verified.fusion.derive import CannotDerive, Problem, candidates
 from neptune_verified.fusion.outputs import Domain, domain_of
-from neptune_verified.ir.expr import FLOATS, Axis, Expr, Reduce, axis, contains, substitute, subterms, var
+from neptune_verified.ir.expr import FLOATS, Axis, Expr, Op, Reduce, axis, contains, substitute, subterms, var
 from neptune_verified.ir.kinds import NINF, PINF, ZERO
 from neptune_verified.ir.loops import Carried, Guard, Nest, Pass, Refusal, Repair
 from neptune_verified.ir.printing import Printer
@@ -155,9 +155,13 @@ class Schedule:
         always = edge.consumer.value.reducer in ("max", "min", "logaddexp") and strategy != "shift"
         # Nor a factor that overflows meet the 0 of a sum: an integer max starts at the least integer, not at -inf.
         always |= any(c.value.reducer in ("max", "min") and c.value.dtype not in FLOATS for c in edge.producers)
-        for guard_old, keep in product((False, True), (True,) if always else (False, True)):
-            for gs in combos:
-                yield Repair(names, h, tuple(g for g in gs if g.points), guard_old, keep, strategy)
+        # A guard's value in place of an old value may overflow an exponential: exp(0 - m') for a first m' far below 0.
+        in_exponent = any(isinstance(x, Op) and x.name in ("exp", "exp2", "pow") for x in subterms(h))
+        for guard_old in (False,) if in_exponent else (False, True):
+            for hold, keep in product((False, True), (True,) if always else (False, True)):
+                for gs in combos:
+                    kept = tuple(g for g in gs if g.points)
+                    yield Repair(names, h, kept, guard_old, keep, hold, strategy)
 
     def _refusal(self, consumer: Carried, names: tuple[str, ...], failed: Proved, repair: Repair) -> Refusal:
         show = Printer(self.program)
@@ -169,6 +173,16 @@ class Schedule:
             f"the best candidate ({repair.strategy}) is h(t) = {show(repair.h)}{guards}"
         )
         return Refusal(consumer.name, names, reason, failed.obligation.id, _point(failed))
+
+
+def _protections(points: set[str], always: bool) -> list[tuple[bool, bool]]:
+    """(guard the old values, keep the neutral element) in order of preference.
+
+    A sum of positive terms that underflows to 0 was read as another value in the terms so far; only if the old value is
+    read in the same way does the repair know. A factor made of a guarded infinity can overflow, and 0 * inf is NaN."""
+    free = [(False, True)] if always else [(False, False), (False, True)]
+    guarded = [(True, True)] if always or points & {NINF, PINF} else [(True, True), (True, False)]
+    return [*guarded, *free] if ZERO in points else [*free, *guarded]
 
 
 def _tells_more(a: Proved, b: Proved) -> bool:

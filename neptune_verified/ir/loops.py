@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from neptune_verified.ir.expr import (
+    FLOATS,
     INF,
     REDUCERS,
     Axis,
@@ -68,13 +69,15 @@ class Repair:
     """``h`` over the symbols t, P (a producer's old value) and P_new (without axes), for each P of ``producers``, and over
     closed loop-invariant terms (a length, a parameter, a reduction of an earlier pass).
 
-    ``guard_old`` guards the old values too; ``keep_neutral`` gives the neutral element back while nothing was seen."""
+    ``guard_old`` guards the old values too; ``keep_neutral`` gives the neutral element back for the neutral element;
+    ``hold`` leaves the accumulator as it is while an old value is one that the guards replace, or an infinity."""
 
     producers: tuple[str, ...]
     h: Expr
     guards: tuple[Guard, ...] = ()
     guard_old: bool = False
     keep_neutral: bool = False
+    hold: bool = False
     strategy: str = ""
 
 
@@ -219,6 +222,22 @@ def symbols(c: Carried) -> tuple[Var, Var]:
     return var(c.name, c.value.dtype), var(f"{c.name}_new", c.value.dtype)
 
 
+def dead_state(p: Pass, c: Carried) -> Expr | None:
+    """Over the old symbols: some producer is still at a point that the guards replace, or infinite."""
+    assert c.repair is not None
+    points = {g.producer: set(g.points) for g in c.repair.guards}
+    values = {"-inf": -INF, "zero": 0, "+inf": INF}
+    condition: Expr | None = None
+    for producer in p.carried:
+        if producer.name in c.repair.producers:
+            old, _ = symbols(producer)
+            infinite = {"-inf", "+inf"} if old.dtype in FLOATS else set()
+            for point in sorted(points.get(producer.name, set()) | infinite):
+                test = op("eq", old, const(values[point], old.dtype))
+                condition = test if condition is None else op("or", condition, test)
+    return condition
+
+
 def repair_of(p: Pass, c: Carried) -> Expr:
     """H over the symbols t, P and P_new, with the guards; the accumulator itself where nothing is repaired."""
     t = var(T, c.value.dtype)
@@ -233,6 +252,9 @@ def repair_of(p: Pass, c: Carried) -> Expr:
             if c.repair.guard_old:
                 mapping[old] = guards[producer.name].apply(old)
     h = substitute(c.repair.h, mapping)
+    dead = dead_state(p, c) if c.repair.hold else None
+    if dead is not None:
+        h = op("select", dead, t, h)
     if c.repair.keep_neutral:
         h = op("select", op("eq", t, c.neutral), c.neutral, h)
     return h

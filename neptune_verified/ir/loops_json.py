@@ -61,6 +61,7 @@ def _carried(c: Carried, w: Writer) -> dict[str, object]:
         "guards": [{"producer": g.producer, "points": list(g.points), "value": str(g.value)} for g in r.guards],
         "guard_old": r.guard_old,
         "keep_neutral": r.keep_neutral,
+        "hold": r.hold,
         "strategy": r.strategy,
     }
     return {"name": c.name, "value": w.ref(c.value), "axes": w.refs(c.axes), "repair": repair}
@@ -146,13 +147,14 @@ def _read_carried(value: j.Json, t: Table, where: str) -> Carried:
 
 
 def _read_repair(value: j.Json, t: Table, where: str) -> Repair:
-    data = j.record(value, where, ("producers", "h", "guards", "guard_old", "keep_neutral", "strategy"))
+    data = j.record(value, where, ("producers", "h", "guards", "guard_old", "keep_neutral", "hold", "strategy"))
     return Repair(
         j.strings(data["producers"], f"{where}.producers"),
         t.ref(data["h"], f"{where}.h"),
         tuple(_read_guard(v, w) for v, w in j.each(data["guards"], f"{where}.guards")),
         j.boolean(data["guard_old"], f"{where}.guard_old"),
         j.boolean(data["keep_neutral"], f"{where}.keep_neutral"),
+        j.boolean(data["hold"], f"{where}.hold"),
         j.string(data["strategy"], f"{where}.strategy"),
     )
 

@@ -3,8 +3,8 @@
 Every pass is cut into splits of consecutive elements of its last stream axis. Each split runs the rolling update from the
 initial state; the partial states are then joined from left to right with the combine that ``proofs.join`` states: the
 producers by their reducers, each consumer by repairing both partial results to the joined producers. A split that owns
-nothing has the initial state, which is neutral. Over an empty domain there is nothing to join, and the state stays initial (a
-repair may read the length of the domain, ``s / N``).
+nothing has the initial state, which is neutral. Over an empty domain there is nothing to join, and the state stays initial
+(a repair may read the length of the domain, ``s / N``).
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from neptune_verified.ir.kinds import (
     Kinds,
     reduce_kinds,
 )
-from neptune_verified.ir.loops import Carried, Nest, Pass, T, read_carried, repair_of
+from neptune_verified.ir.loops import Carried, Nest, Pass, T, dead_state, read_carried, repair_of, symbols
 from neptune_verified.ir.printing import Printer
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import Abstraction, UnsupportedTerm
@@ -175,30 +175,25 @@ class Edge:
                     facts.append(Hypothesis(op("le", r, s), f"derived: {c.name} is a running sum of terms >= 0"))
                 elif self._keeps_sign(c):
                     fact = implies(_is(s, 0), _is(r, 0))
-                    dead = self._dead(c, source)
+                    dead = self.dead(c, source)
                     if dead is not None:
                         fact = op("or", dead, fact)
                     facts.append(Hypothesis(fact, f"derived: {c.name} stays positive, its repair factor is"))
         return facts + self._empty_while_dead(source) + self._empty_while_dead(target)
 
-    def _dead(self, c: Carried, suffix: str) -> Expr | None:
-        """A producer of producer ``c`` is guarded or infinite: nothing live was seen."""
-        guards = {g.producer: g.points for g in c.repair.guards} if c.repair else {}
-        values = {NINF: -INF, PINF: INF, ZERO: 0.0}
-        condition: Expr | None = None
-        for q in self.producers:
-            if c.repair is not None and q.name in c.repair.producers:
-                r = var(q.name + suffix, q.value.dtype)
-                for k in sorted((set(guards.get(q.name, ())) | {NINF, PINF}) & self.state[q.name]):
-                    test = op("eq", r, const(values[k], r.dtype))
-                    condition = test if condition is None else op("or", condition, test)
-        return condition
+    def dead(self, c: Carried, suffix: str) -> Expr | None:
+        """A producer of ``c`` is guarded or infinite in the state with this suffix: nothing live was seen."""
+        condition = dead_state(self.pass_, c) if c.repair is not None else None
+        if condition is None:
+            return None
+        pairs: dict[Expr, Expr] = {old: var(old.name + suffix, old.dtype) for old, _ in map(symbols, self.pass_.carried)}
+        return substitute(condition, pairs)
 
     def _empty_while_dead(self, suffix: str) -> list[Hypothesis]:
         """A repaired sum of terms >= 0 is 0 while a producer of its own is dead, if what such a state has seen is 0."""
         facts = []
         for c in self.producers:
-            dead = self._dead(c, suffix)
+            dead = self.dead(c, suffix)
             if c.value.reducer != "sum" or not self.state[c.name] <= NONNEGATIVE or dead is None:
                 continue
             seen = [h.expr for q in self.producers if q is not c for h in self._seen(q.name, suffix)]

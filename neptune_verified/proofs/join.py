@@ -6,8 +6,8 @@ Each split reduces its share of the domain from the initial state; two partial s
     C((t_a, r_a), (t_b, r_b)) = H(t_a, r_a, r_ab) f H(t_b, r_b, r_ab)   for its consumer
 
 With F(S) = (f over j in S of G(r_S, c_j), r_S) the claim is F(a ++ b) = C(F(a), F(b)), F(empty) = (e_f, e_r), which
-makes results independent of the number of splits, their sizes and their order. (A domain is not empty here: over an empty one
-nothing is joined.) It needs
+makes results independent of the number of splits, their sizes and their order. (A domain is not empty here: over an empty
+one nothing is joined.) It needs
 
     O14 dead         while a producer is dead, what was seen contributes the neutral element: the state of X is e_f then,
                      whatever the guard's value is
@@ -21,16 +21,13 @@ Associativity and commutativity of C follow: both sides of ``C(C(x, y), z) = C(x
 
 from __future__ import annotations
 
-from neptune_verified.ir.expr import INF, REDUCERS, Expr, Var, const, op, substitute, var
-from neptune_verified.ir.kinds import NINF, PINF, ZERO
+from neptune_verified.ir.expr import REDUCERS, Expr, Var, op, substitute, var
 from neptune_verified.ir.loops import LoopProgram, Nest, Pass
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.kernel import Proved, Prover, Refused, VerifiedProgram
 from neptune_verified.proofs.obligations import Edge, Obligation, implies
 from neptune_verified.proofs.statement import Equal, Goal, Hypothesis, Refines, Symbol
-
-_NUMBERS = {NINF: -INF, PINF: INF, ZERO: 0.0}
 
 
 def split_obligations(program: Program, nest: Nest, p: Pass) -> tuple[Obligation, ...]:
@@ -51,16 +48,7 @@ class _Join:
         self.reducer = REDUCERS[edge.consumer.value.reducer]
 
     def dead(self, suffix: str) -> Expr | None:
-        """Some producer's state is one that the guard replaces, or infinite: nothing live was seen."""
-        guards = {g.producer: g.points for g in self.consumer.repair.guards} if self.consumer.repair else {}
-        condition: Expr | None = None
-        for c in self.edge.producers:
-            r = var(c.name + suffix, c.value.dtype)
-            points = (set(guards.get(c.name, ())) | {NINF, PINF}) & self.edge.state[c.name]
-            for k in sorted(points):
-                test = op("eq", r, const(_NUMBERS[k], r.dtype))
-                condition = test if condition is None else op("or", condition, test)
-        return condition
+        return self.edge.dead(self.consumer, suffix)
 
     def neutral_while_dead(self, t: Expr, suffix: str) -> list[Hypothesis]:
         condition = self.dead(suffix)

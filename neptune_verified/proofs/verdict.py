@@ -45,6 +45,8 @@ class Counterexample:
 
     def __str__(self) -> str:
         point = ", ".join(f"{k} = {v}" for k, v in self.values.items())
+        if self.left == self.right:
+            return f"at {point}: both sides are {self.left}"
         return f"at {point}: {self.left} instead of {self.right}"
 
 

@@ -180,6 +180,10 @@ def _fused_edges(nest: Nest) -> Iterable[FusedEdge]:
                 guards = tuple(guard_text(g, c.repair.guard_old) for g in c.repair.guards)
                 if c.repair.keep_neutral:
                     guards += (f"the accumulator stays {Printer()(c.neutral)} while nothing was seen",)
+                if c.repair.hold:
+                    guards += (
+                        "the accumulator is left alone while a producer's old value is one of these, or infinite",
+                    )
                 shown = Printer()(c.repair.h)
                 yield FusedEdge(nest.name, c.name, c.repair.producers, c.repair.strategy, shown, guards)
 
