@@ -200,12 +200,13 @@ def _sympy_symbols(update: Update, hidden: dict[str, Any]) -> dict[Expr, Any]:
 class Refused:
     """No repair is proved. ``witnesses`` show that none of a kind exists (one accumulator, or a linear one of several), as
     far as such were found; ``best`` is what refused the best candidate; ``alternative`` a proved rewriting of the reduction,
-    if there is one."""
+    if there is one; ``obstacle`` says why a candidate could not even be stated."""
 
     reduction: str
     witnesses: tuple[Witness, ...]
     best: RepairReport | None
     alternative: Repair | None
+    obstacle: str = ""
 
     @staticmethod
     def of(
@@ -213,10 +214,11 @@ class Refused:
         witnesses: tuple[Witness, ...],
         best: tuple[Proposal, RepairReport] | None,
         alternative: Repair | None,
+        obstacle: str = "",
     ) -> Refused:
         over = ", ".join(p.name for p in question.problem.producers)
         reduction = f"the {question.problem.reducer} of {expr_text(question.problem.term)} over {over or 'nothing'}"
-        return Refused(reduction, witnesses, best[1] if best else None, alternative)
+        return Refused(reduction, witnesses, best[1] if best else None, alternative, obstacle)
 
     @property
     def proved(self) -> bool:
@@ -233,6 +235,8 @@ class Refused:
 
     def text(self) -> str:
         lines = [f"refused: no repair of {self.reduction} is proved", *map(witness_text, self.witnesses)]
+        if self.best is None and self.obstacle:
+            lines.append(self.obstacle)
         if self.best is not None:
             lines.append(f"the best candidate: {self.best.update[0]}")
             lines += [f"  {line}" for line in self.best.lines()[1:] if "assumed:" not in line and "note:" not in line]

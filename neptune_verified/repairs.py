@@ -69,16 +69,18 @@ def derive_repair(
     question = _question(reducer, _expression(term), producers, facts, parameters, domain)
     task = Task(question.problem)
     best: tuple[Proposal, RepairReport] | None = None
+    obstacle = ""
     for proposal in _proposals(task, STRATEGIES):
         try:
             update, report = _attempt(question, proposal)
-        except IllFormed:
-            continue  # no update at all: the strategy is wrong, not the question
+        except IllFormed as e:
+            obstacle = str(e)
+            continue
         if report.proved:
             return Repair.of(question, update, report)
         if best is None or _rank(report) > _rank(best[1]):
             best = proposal, report
-    return _refused(question, task, best)
+    return _refused(question, task, best, obstacle)
 
 
 # ------------------------------------------------------------------------------------------------ deriving
@@ -149,14 +151,17 @@ def _rank(report: RepairReport) -> tuple[bool, str]:
     return first.result.counterexample is not None, first.obligation.kind
 
 
-def _refused(question: Question, task: Task, best: tuple[Proposal, RepairReport] | None) -> Refused:
+def _refused(question: Question, task: Task, best: tuple[Proposal, RepairReport] | None, obstacle: str) -> Refused:
     alternative = None
     for proposal in _proposals(task, REWRITES):
-        update, report = _attempt(question, proposal)
+        try:
+            update, report = _attempt(question, proposal)
+        except IllFormed:
+            continue
         if report.proved:
             alternative = Repair.of(question, update, report)
             break
-    return Refused.of(question, witnesses(task), best, alternative)
+    return Refused.of(question, witnesses(task), best, alternative, obstacle)
 
 
 # ------------------------------------------------------------------------------------------------ judging

@@ -31,7 +31,6 @@ from dataclasses import dataclass, field
 
 from neptune_verified.ir.expr import INF, REDUCERS, Expr, Var, const, op, substitute, subterms, var
 from neptune_verified.ir.kinds import (
-    FINITE,
     NINF,
     NONNEGATIVE,
     PINF,
@@ -43,6 +42,7 @@ from neptune_verified.ir.kinds import (
     reduce_some,
 )
 from neptune_verified.ir.loops import Guard
+from neptune_verified.proofs.evaluation import evaluated
 from neptune_verified.proofs.obligations import implies
 from neptune_verified.proofs.statement import Goal, Hypothesis, Statement, Symbol
 
@@ -137,12 +137,10 @@ class Reach:
         if p.element is None:
             return p.declared
         kinds = self.of(p.element) - {UNDEF}
-        if p.reducer == "mean":
-            live = NONNEGATIVE if kinds <= NONNEGATIVE else FINITE
-        elif p.reducer == "logsumexp":
+        if p.reducer == "logsumexp":
             live = reduce_kinds("logaddexp", kinds, p.var.dtype) - (frozenset() if NINF in kinds else {NINF})
         else:
-            live = reduce_some(p.reducer, kinds, p.var.dtype)
+            live = reduce_some("sum" if p.reducer == "mean" else p.reducer, kinds, p.var.dtype)
         live = (live - {UNDEF}) & p.declared
         if not live:
             raise IllFormed(f"no value of {p.name} is left: a {p.reducer} of such terms is never as declared")
@@ -276,5 +274,18 @@ def check_update(problem: Problem, update: Update) -> None:
     for e in update.terms:
         for v in sorted(free(e) - old - parameters - elements, key=lambda v: v.name):
             raise IllFormed(f"the term reads {v.name}, which is no element, producer or parameter")
+    _check_evaluated(problem, update)
     if {g.producer for g in update.guards} - {p.name for p in problem.producers}:
         raise IllFormed("a guard names a stranger")
+
+
+def _check_evaluated(problem: Problem, update: Update) -> None:
+    """Producers are taken to be defined, because an undefined one makes the definition undefined. That holds only where
+    the term evaluates it for every element, and must not be used for one that it does not."""
+    reach, where = Reach(problem), evaluated(problem.term)
+    read = set().union(*(free(u) for u in update.updates))
+    for p in problem.producers:
+        unsure = p.element is not None and UNDEF in reach.of(p.element)
+        always = frozenset() in where.get(p.var, ())
+        if unsure and not always and (p.var in where or {p.var, p.new} & read):
+            raise IllFormed(f"{p.name} can be undefined, and the term does not read it for every element")

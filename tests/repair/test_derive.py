@@ -165,6 +165,11 @@ def test_a_refusal_claims_no_more_than_it_shows() -> None:
     assert "no repair of the sum of sin(c - r) over r is proved" in found.text()
 
 
+def test_a_refusal_says_why_nothing_can_be_stated() -> None:
+    found = refuse("sum", "select(c > 0, c*exp(-r), 0)", {"r": ("sum", "log(c)")})
+    assert found.best is None and "r can be undefined, and the term does not read it for every element" in found.text()
+
+
 def test_a_refusal_names_the_split_as_the_way_out() -> None:
     found = refuse("max", "abs(c - r)", ["r"])
     other = found.alternative

@@ -182,7 +182,8 @@ def test_no_obligation_is_no_proof() -> None:
         (("max", "abs(c)"), {"zero", "pos"}),
         (("sum", "exp(c)"), {"pos"}),
         (("sum", "c**2"), {"zero", "pos"}),
-        (("mean", "exp(c)"), {"zero", "pos"}),
+        (("mean", "exp(c)"), {"pos"}),
+        (("mean", "c**2"), {"zero", "pos"}),
         (("prod", "exp(c)"), {"pos"}),
         (("logsumexp", "c"), {"neg", "zero", "pos"}),
         (("any", "c > 0"), {"true", "false"}),
@@ -190,6 +191,21 @@ def test_no_obligation_is_no_proof() -> None:
 )
 def test_kinds_of_live_states(spec: tuple[str, str], kinds: set[str]) -> None:
     assert Reach(ask("c", {"r": spec}).problem).kinds["r"] == kinds
+
+
+def test_infinite_elements_give_infinite_means() -> None:
+    reach = Reach(ask("c", {"r": ("mean", "c")}, domain={"c": "real or -inf"}).problem)
+    assert "-inf" in reach.kinds["r"]
+
+
+def test_a_producer_that_can_be_undefined_must_be_read_for_every_element() -> None:
+    """log c is undefined for negative c; where the term skips it, the definition has a value and the update has none."""
+    logs = {"r": ("sum", "log(c)")}
+    with pytest.raises(IllFormed, match="can be undefined"):
+        repairs.prove_repair("sum", "select(c > 0, c*exp(-r), 0)", logs, "t*exp(r - r_new)")
+    with pytest.raises(IllFormed, match="can be undefined"):
+        repairs.prove_repair("sum", "c", logs, "t*exp(max(r_new, 0) - max(r_new, 0)) + abs(r) - abs(r_new)")
+    assert repairs.prove_repair("sum", "v*exp(-r)", logs, "select(n == 0, t, t*exp(r - r_new))").verdict is not None
 
 
 def test_a_repaired_sum_is_not_monotone() -> None:
