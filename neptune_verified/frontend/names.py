@@ -9,7 +9,8 @@ import re
 _BOUND = re.compile(r"r\d+_\d+")
 #: Names that an emitted kernel file uses itself.
 EMITTED = frozenset(
-    "torch triton tl ShapeError ENTRY TARGET out config blocks options programs float range tuple len zip next".split()
+    {"torch", "triton", "tl", "ShapeError", "ENTRY", "TARGET", "out", "config", "blocks", "options", "programs"}
+    | {"float", "range", "tuple", "len", "zip", "next"}
 )
 
 
