@@ -186,7 +186,9 @@ class Edge:
         condition = dead_state(self.pass_, c) if c.repair is not None else None
         if condition is None:
             return None
-        pairs: dict[Expr, Expr] = {old: var(old.name + suffix, old.dtype) for old, _ in map(symbols, self.pass_.carried)}
+        pairs: dict[Expr, Expr] = {
+            old: var(old.name + suffix, old.dtype) for old, _ in map(symbols, self.pass_.carried)
+        }
         return substitute(condition, pairs)
 
     def _empty_while_dead(self, suffix: str) -> list[Hypothesis]:
