@@ -23,10 +23,17 @@ TRUE: dict[str, Statement] = {
     "O1 guarded weighted first": say(f"{STATE}, v: real", f"(v*({G}))*{K} ~ v*({G_NEW})", *REACH),
     "O1 kept neutral": say(f"{STATE}, v: real", f"select(({G})*v == 0, 0, (({G})*v)*{K}) ~ ({G_NEW})*v", *REACH),
     "O1 masked element": say(STATE, f"select(c == ninf, 0, {G})*{K} ~ select(c == ninf, 0, {G_NEW})", *REACH),
-    "O1 scaled": say(f"{STATE}, a: positive", f"exp((c - {SAFE.format('m')})*a)*exp((m - {SAFE.format('m_new')})*a)"
-                     f" ~ exp((c - {SAFE.format('m_new')})*a)", *REACH),
-    "O1 exp2 literal": say(STATE, f"exp2((c - {SAFE.format('m')})*1.4426950408889634)*exp2((m - {SAFE.format('m_new')})"
-                           f"*1.4426950408889634) ~ exp2((c - {SAFE.format('m_new')})*1.4426950408889634)", *REACH),
+    "O1 scaled": say(
+        f"{STATE}, a: positive",
+        f"exp((c - {SAFE.format('m')})*a)*exp((m - {SAFE.format('m_new')})*a) ~ exp((c - {SAFE.format('m_new')})*a)",
+        *REACH,
+    ),
+    "O1 exp2 literal": say(
+        STATE,
+        f"exp2((c - {SAFE.format('m')})*1.4426950408889634)*exp2((m - {SAFE.format('m_new')})"
+        f"*1.4426950408889634) ~ exp2((c - {SAFE.format('m_new')})*1.4426950408889634)",
+        *REACH,
+    ),
     # O2
     "O2 sum": say("x y m m_new: real", f"(x+y)*{K} = x*{K} + y*{K}"),
     "O2 sum dead": say("x y: real, m m_new: masked", f"(x+y)*{K} = x*{K} + y*{K}", "m <= m_new"),
@@ -34,16 +41,24 @@ TRUE: dict[str, Statement] = {
     "O2 min affine": say("x y: real, k: positive, b: real", "min(x,y)*k + b = min(x*k + b, y*k + b)"),
     "O2 max scale zero": say("x y: real, k: nonnegative", "max(x,y)*k = max(x*k, y*k)"),
     "O2 max ratio": say("x y: masked, r r_new: positive", "max(x,y)*(r/r_new) = max(x*(r/r_new), y*(r/r_new))"),
-    "O2 max kept": say("x y: masked, r r_new: nonnegative",
-                       "select(max(x,y) == ninf, ninf, max(x,y)*(select(r==0,1,r)/select(r_new==0,1,r_new))) = "
-                       "max(select(x == ninf, ninf, x*(select(r==0,1,r)/select(r_new==0,1,r_new))),"
-                       " select(y == ninf, ninf, y*(select(r==0,1,r)/select(r_new==0,1,r_new))))"),
+    "O2 max kept": say(
+        "x y: masked, r r_new: nonnegative",
+        "select(max(x,y) == ninf, ninf, max(x,y)*(select(r==0,1,r)/select(r_new==0,1,r_new))) = "
+        "max(select(x == ninf, ninf, x*(select(r==0,1,r)/select(r_new==0,1,r_new))),"
+        " select(y == ninf, ninf, y*(select(r==0,1,r)/select(r_new==0,1,r_new))))",
+    ),
     "O2 max shift dead": say("x y: masked, r r_new: real", "max(x,y) + (r-r_new) = max(x+(r-r_new), y+(r-r_new))"),
     # O3
-    "O3 exp": say("t m m_new m_two: real", "t*exp(m-m_new)*exp(m_new-m_two) = t*exp(m-m_two)", "m <= m_new", "m_new <= m_two"),
-    "O3 guarded": say("t: real, m m_new m_two: masked",
-                      f"(t*{K})*exp(m_new - {SAFE.format('m_two')}) ~ t*exp(m - {SAFE.format('m_two')})",
-                      "m <= m_new", "m_new <= m_two", "m != ninf or t == 0"),
+    "O3 exp": say(
+        "t m m_new m_two: real", "t*exp(m-m_new)*exp(m_new-m_two) = t*exp(m-m_two)", "m <= m_new", "m_new <= m_two"
+    ),
+    "O3 guarded": say(
+        "t: real, m m_new m_two: masked",
+        f"(t*{K})*exp(m_new - {SAFE.format('m_two')}) ~ t*exp(m - {SAFE.format('m_two')})",
+        "m <= m_new",
+        "m_new <= m_two",
+        "m != ninf or t == 0",
+    ),
     "O3 identity": say("t m: real", "t*exp(m-m) = t"),
     # O4
     "O4 guarded": say("m m_new: masked", f"0*{K} = 0", "m <= m_new"),
@@ -75,18 +90,35 @@ TRUE: dict[str, Statement] = {
     "O6 rsqrt": say("r: nonnegative", "def rsqrt(r/128+0.00001)"),
     "O6 live": say("c m: masked, s: extended", "def exp(c-m)/s", "m != ninf", "s >= 1", "s < pinf"),
     # guarded scaled L2, quotients
-    "L2 O1": say("c: real, r r_new: nonnegative", "pow(c/select(r==0,1,r),2)*pow(select(r==0,1,r)/select(r_new==0,1,r_new),2)"
-                 " ~ pow(c/select(r_new==0,1,r_new),2)", "r <= r_new", "abs(c) <= r"),
-    "L2 O1 mul": say("c: real, r r_new: nonnegative", "(c/select(r==0,1,r))*(c/select(r==0,1,r))*pow(select(r==0,1,r)/"
-                     "select(r_new==0,1,r_new),2) ~ (c/select(r_new==0,1,r_new))*(c/select(r_new==0,1,r_new))",
-                     "r <= r_new", "abs(c) <= r"),
-    "quotient guarded": say("c: real, r r_new: nonnegative", "(c/select(r==0,1,r))*(select(r==0,1,r)/select(r_new==0,1,r_new))"
-                            " ~ c/select(r_new==0,1,r_new)", "r <= r_new"),
-    "two producers": say("c m m_new: real, s s_new: positive", "exp(c-m)/s*((s/s_new)*exp(m-m_new)) = exp(c-m_new)/s_new",
-                         "m <= m_new"),
-    "two producers dead": say("c m m_new: masked, s s_new: nonnegative", "(exp(c - select(m==ninf,0,m))/select(s==0,1,s))*"
-                              "((select(s==0,1,s)/select(s_new==0,1,s_new))*exp(m - select(m_new==ninf,0,m_new))) ~ "
-                              "exp(c - select(m_new==ninf,0,m_new))/select(s_new==0,1,s_new)", *REACH),
+    "L2 O1": say(
+        "c: real, r r_new: nonnegative",
+        "pow(c/select(r==0,1,r),2)*pow(select(r==0,1,r)/select(r_new==0,1,r_new),2)"
+        " ~ pow(c/select(r_new==0,1,r_new),2)",
+        "r <= r_new",
+        "abs(c) <= r",
+    ),
+    "L2 O1 mul": say(
+        "c: real, r r_new: nonnegative",
+        "(c/select(r==0,1,r))*(c/select(r==0,1,r))*pow(select(r==0,1,r)/"
+        "select(r_new==0,1,r_new),2) ~ (c/select(r_new==0,1,r_new))*(c/select(r_new==0,1,r_new))",
+        "r <= r_new",
+        "abs(c) <= r",
+    ),
+    "quotient guarded": say(
+        "c: real, r r_new: nonnegative",
+        "(c/select(r==0,1,r))*(select(r==0,1,r)/select(r_new==0,1,r_new)) ~ c/select(r_new==0,1,r_new)",
+        "r <= r_new",
+    ),
+    "two producers": say(
+        "c m m_new: real, s s_new: positive", "exp(c-m)/s*((s/s_new)*exp(m-m_new)) = exp(c-m_new)/s_new", "m <= m_new"
+    ),
+    "two producers dead": say(
+        "c m m_new: masked, s s_new: nonnegative",
+        "(exp(c - select(m==ninf,0,m))/select(s==0,1,s))*"
+        "((select(s==0,1,s)/select(s_new==0,1,s_new))*exp(m - select(m_new==ninf,0,m_new))) ~ "
+        "exp(c - select(m_new==ninf,0,m_new))/select(s_new==0,1,s_new)",
+        *REACH,
+    ),
     # hoists
     "hoist": say("x l: real", "select(l==0,0,x/l) = x*select(l==0,0,1/l)"),
     "hoist sum": say("x y l: real", "select(l==0,0,(x+y)/l) = select(l==0,0,x/l) + select(l==0,0,y/l)"),
@@ -94,7 +126,9 @@ TRUE: dict[str, Statement] = {
     "hoist max": say("x y: masked, l: positive", "max(x/l,y/l) = max(x,y)/l"),
     # Welford
     "moments": say("n s q: real, c: real, r: real", "q - 2*r*s + n*r*r + pow(c-r,2) = (q+c*c) - 2*r*(s+c) + (n+1)*r*r"),
-    "mean fact": say("n s q r r_new: real", "(q - 2*r*s + n*r*r) + n*pow(r-r_new,2) = q - 2*r_new*s + n*r_new*r_new", "s == n*r"),
+    "mean fact": say(
+        "n s q r r_new: real", "(q - 2*r*s + n*r*r) + n*pow(r-r_new,2) = q - 2*r_new*s + n*r_new*r_new", "s == n*r"
+    ),
     # order and range
     "factor at most 1": say("m m_new: real", "exp(m-m_new) <= 1", "m <= m_new"),
     "factor positive": say("m m_new: real", "exp(m-m_new) > 0"),
@@ -121,19 +155,33 @@ FALSE: dict[str, Statement] = {
     "one of two repaired": say("c m m_new: real, s s_new: positive", "exp(c-m)/s*exp(m-m_new) = exp(c-m_new)/s_new"),
     "ratio at zero": say("c: real, r r_new: nonnegative", "def c*(r_new/r)", "r <= r_new"),
     "inverse ratio": say("c: real, r r_new: positive", "(c/r)*(r_new/r) = c/r_new", "r <= r_new"),
-    "guarded inverse ratio": say("c: real, r r_new: nonnegative", "(c/select(r==0,1,r))*select(r_new==0,1,r_new)/select(r==0,1,r)"
-                                 " = c/select(r_new==0,1,r_new)", "r <= r_new"),
+    "guarded inverse ratio": say(
+        "c: real, r r_new: nonnegative",
+        "(c/select(r==0,1,r))*select(r_new==0,1,r_new)/select(r==0,1,r) = c/select(r_new==0,1,r_new)",
+        "r <= r_new",
+    ),
     "max of any sign": say("x y k: real", "max(x,y)*k = max(x*k, y*k)"),
     "max negative": say("x y: real, k: negative", "max(x,y)*k = max(x*k, y*k)"),
     "max zero at -inf": say("x y: masked, k: nonnegative", "max(x,y)*k = max(x*k, y*k)"),
     "affine sum": say("x y b: real", "(x+y)+b = (x+b)+(y+b)"),
     "accumulator starts at 1": say("m m_new: real", "1*exp(m-m_new) = 1", "m <= m_new"),
-    "max starts at -inf times 0": say("r r_new: nonnegative", "ninf*(select(r==0,0,r)/select(r_new==0,1,r_new)) = ninf"),
+    "max starts at -inf times 0": say(
+        "r r_new: nonnegative", "ninf*(select(r==0,0,r)/select(r_new==0,1,r_new)) = ninf"
+    ),
     "prod starts at 0": say("x: real", "0*x = x"),
-    "softplus O2": say("x y r r_new: real", "log(1+(exp(x+y)-1)*exp(r-r_new)) = log(1+(exp(x)-1)*exp(r-r_new))"
-                       " + log(1+(exp(y)-1)*exp(r-r_new))", "x > 0", "y > 0"),
-    "sigmoid O2": say("x y: positive, r r_new: real", "1/(1+(1/(x+y)-1)*exp(r-r_new)) = 1/(1+(1/x-1)*exp(r-r_new))"
-                      " + 1/(1+(1/y-1)*exp(r-r_new))", "x < 1", "y < 1", "x + y < 1"),
+    "softplus O2": say(
+        "x y r r_new: real",
+        "log(1+(exp(x+y)-1)*exp(r-r_new)) = log(1+(exp(x)-1)*exp(r-r_new)) + log(1+(exp(y)-1)*exp(r-r_new))",
+        "x > 0",
+        "y > 0",
+    ),
+    "sigmoid O2": say(
+        "x y: positive, r r_new: real",
+        "1/(1+(1/(x+y)-1)*exp(r-r_new)) = 1/(1+(1/x-1)*exp(r-r_new)) + 1/(1+(1/y-1)*exp(r-r_new))",
+        "x < 1",
+        "y < 1",
+        "x + y < 1",
+    ),
     "moments by root": say("t r r_new: real", "pow(sqrt(t)-r+r_new,2) = t", "t >= 0"),
     "doubled step": say("t m m_new: real", "t*exp(m-m_new)*exp(m-m_new) = t*exp(m-m_new)", "m <= m_new"),
     "half log of a real": say("r: real", "def exp(log(r)/2)"),
@@ -150,9 +198,12 @@ FALSE: dict[str, Statement] = {
     "log of exp sum": say("x y: real", "log(exp(x)+exp(y)) = x+y"),
     "factor below 1": say("m m_new: real", "exp(m-m_new) < 1", "m <= m_new"),
     "factor without order": say("m m_new: real", "exp(m-m_new) <= 1"),
-    "mean fact missing": say("n s q r r_new: real", "(q - 2*r*s + n*r*r) + n*pow(r-r_new,2) = q - 2*r_new*s + n*r_new*r_new"),
-    "mean fact wrong": say("n s q r r_new: real", "(q - 2*r*s + n*r*r) - n*pow(r-r_new,2) = q - 2*r_new*s + n*r_new*r_new",
-                           "s == n*r"),
+    "mean fact missing": say(
+        "n s q r r_new: real", "(q - 2*r*s + n*r*r) + n*pow(r-r_new,2) = q - 2*r_new*s + n*r_new*r_new"
+    ),
+    "mean fact wrong": say(
+        "n s q r r_new: real", "(q - 2*r*s + n*r*r) - n*pow(r-r_new,2) = q - 2*r_new*s + n*r_new*r_new", "s == n*r"
+    ),
     "hoist unguarded": say("x l: real", "select(l==0,0,x/l) = x/l"),
     "hoist other guard": say("x l: real", "select(l==0,0,x/l) = x*select(l==0,1,1/l)/1 + select(l==0,1,0)"),
     "hoist min as max": say("x y l: real", "max(x/l,y/l) = max(x,y)/l", "l != 0"),

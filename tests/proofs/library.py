@@ -125,7 +125,9 @@ class Repair:
         base = symbols(self.domain)
         result = list(base)
         for suffix in ("_new", "_two"):
-            result += [Symbol(var(s.var.name + suffix, F), s.kinds) for s in base if s.var.name in self.producers.split()]
+            result += [
+                Symbol(var(s.var.name + suffix, F), s.kinds) for s in base if s.var.name in self.producers.split()
+            ]
         result += [Symbol(var(x, F), frozenset(KINDS[self.t])) for x in extra]
         return tuple(result)
 
@@ -145,7 +147,10 @@ class Repair:
 
     def _later(self) -> dict[Expr, Expr]:
         names = self.producers.split()
-        return {**{var(r, F): var(r + "_new", F) for r in names}, **{var(r + "_new", F): var(r + "_two", F) for r in names}}
+        return {
+            **{var(r, F): var(r + "_new", F) for r in names},
+            **{var(r + "_new", F): var(r + "_two", F) for r in names},
+        }
 
     def statements(self, h: Expr | None = None) -> dict[str, Statement]:
         g, own, _ = self.parts()
