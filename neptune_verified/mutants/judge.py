@@ -8,15 +8,16 @@ not count as a kill.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.mutants.execute import Difference, difference, references
 from neptune_verified.mutants.model import Mutant
 from neptune_verified.proofs.abstract import UnsupportedTerm
+from neptune_verified.proofs.discharge import LIMITS, discharge
 from neptune_verified.proofs.join import split_obligations
-from neptune_verified.proofs.kernel import Prover, Refused, check_structure, required
+from neptune_verified.proofs.kernel import Refused, check_structure, required
 from neptune_verified.proofs.obligations import Obligation, edge_obligations, hoist_obligations, state_obligations
 from neptune_verified.proofs.verdict import Verdict
 
@@ -29,6 +30,24 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """A judgement as text: what a worker process sends back, and what is printed."""
+
+    program: str
+    group: str
+    kind: str
+    what: str
+    status: str
+    refused: dict[str, str]
+    unsure: dict[str, str]
+    difference: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.program}: {self.kind} ({self.what})" if self.what else f"{self.program}: {self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """``refused``: column -> why, in one line; ``unsure``: obligations without a definite verdict."""
 
@@ -37,6 +56,10 @@ class Judgement:
     unsure: dict[str, str]
     difference: str
     range_only: bool = False
+
+    def row(self) -> Row:
+        m = self.mutant
+        return Row(m.program, m.group, m.kind, m.what, self.status, self.refused, self.unsure, self.difference)
 
     @property
     def status(self) -> str:
@@ -61,16 +84,21 @@ class Base:
         return not self.unproved
 
 
-PROVER = Prover()
+#: Which mutants there are must not depend on how busy the machine is.
+PATIENT = replace(LIMITS, z3_ms=20_000, sympy_ms=40_000)
+
+
+def _holds(o: Obligation) -> bool:
+    return discharge(o.statement, PATIENT).verdict is Verdict.PROVED
 
 
 def base_of(loops: LoopProgram) -> Base:
     """A loop program that the verifier accepts; ValueError otherwise."""
     check_structure(loops)
-    wrong = [o.id for o in required(loops) if not PROVER.prove(o).holds]
+    wrong = [o.id for o in required(loops) if not _holds(o)]
     if wrong:
         raise ValueError(f"{loops.program.name} is not verified itself: {', '.join(wrong)}")
-    return Base(loops, frozenset(_key(o) for o in _splits(loops) if not PROVER.prove(o).holds))
+    return Base(loops, frozenset(_key(o) for o in _splits(loops) if not _holds(o)))
 
 
 def _key(o: Obligation) -> Key:
@@ -124,7 +152,7 @@ def verdicts(loops: LoopProgram, base: Base) -> tuple[dict[str, str], dict[str, 
     for o in stated:
         if o.kind in ("O14", "O15") and _key(o) in base.unproved:
             continue
-        result = PROVER.prove(o).result
+        result = discharge(o.statement, PATIENT)
         text = f"{o.id} of {o.step}: {result.verdict.value} {result.counterexample or ''}".strip()
         if result.verdict in (Verdict.REFUTED, Verdict.VACUOUS):
             refused.setdefault(o.kind, text)
@@ -148,4 +176,4 @@ def _statements(loops: LoopProgram) -> Iterator[Callable[[], Iterable[Obligation
     yield partial(required, loops)
 
 
-__all__ = ["COLUMNS", "Base", "Judgement", "base_of", "judge", "verdicts"]
+__all__ = ["COLUMNS", "Base", "Judgement", "Row", "base_of", "judge", "verdicts"]

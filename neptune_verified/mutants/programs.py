@@ -185,35 +185,15 @@ def centred_max() -> Program:
     return p.build("a")
 
 
-def two_producers() -> Program:
-    p = Rows("two_producers")
-    x = p.input("x")
-    m, n = p.row("m", "max", x), p.row("n", "max", abs_(x))
-    y = p.map("y", div(x, n))
-    p.row("a", "sum", mul(exp(sub(x, m)), mul(y, y)))
-    return p.build("a")
-
-
-def _probabilities(p: Rows) -> Expr:
+def squared_weights() -> Program:
+    """The sum of squared probabilities: a consumer of a consumer, with two producers."""
+    p = Rows("squared_weights")
     x = p.input("x")
     m = p.row("m", "max", x)
     e = p.map("e", exp(sub(x, m)))
-    return p.map("y", div(e, p.row("l", "sum", e)))
-
-
-def squared_weights() -> Program:
-    """The sum of squared probabilities: a consumer of a consumer."""
-    p = Rows("squared_weights")
-    y = _probabilities(p)
+    y = p.map("y", div(e, p.row("l", "sum", e)))
     p.row("q", "sum", mul(y, y))
     return p.build("q")
-
-
-def top_weighted() -> Program:
-    """The greatest weighted probability."""
-    p = Rows("top_weighted")
-    p.row("top", "max", mul(_probabilities(p), p.input("v", (COLUMN,))))
-    return p.build("top")
 
 
 def log_add() -> Program:
@@ -300,7 +280,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     f.__name__: f
     for f in (
         logsumexp, softmax, masked_mean, attention, sink, scaled_norm, rms_amax, min_shift, range_below, centred_max,
-        two_producers, squared_weights, top_weighted, log_add, powers, decayed, scaled_max, signed_max, waves, softplus,
+        squared_weights, log_add, powers, decayed, scaled_max, signed_max, waves, softplus,
         variance, distances, clipped,
     )
 }  # fmt: skip

@@ -168,6 +168,8 @@ def _guard_edits(repair: Repair, producers: list[Carried]) -> Iterator[Edit]:
             yield "guard at another point", f"{q.name}, {wrong} for {point}", put(*points, value=own.value)
         if "zero" not in own.points:
             yield "guard at a live value", f"{q.name} at 0", put(*own.points, "zero", value=Fraction(1))
+            live = put(*own.points, "zero", value=Fraction(1))
+            yield "guard at a live value, old values too", f"{q.name} at 0", replace(live, guard_old=True)
             yield "guard at a live value, as itself", f"{q.name} at 0", put(*own.points, "zero", value=Fraction(0))
         for value in (own.value + 1, own.value - 1, own.value - 50_000):
             yield "guard with another value", f"{q.name} as {value}", put(*own.points, value=value)
