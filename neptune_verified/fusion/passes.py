@@ -157,11 +157,19 @@ class Schedule:
         always |= any(c.value.reducer in ("max", "min") and c.value.dtype not in FLOATS for c in edge.producers)
         # A guard's value in place of an old value may overflow an exponential: exp(0 - m') for a first m' far below 0.
         in_exponent = any(isinstance(x, Op) and x.name in ("exp", "exp2", "pow") for x in subterms(h))
-        for guard_old in (False,) if in_exponent else (False, True):
-            for hold, keep in product((False, True), (True,) if always else (False, True)):
-                for gs in combos:
-                    kept = tuple(g for g in gs if g.points)
-                    yield Repair(names, h, kept, guard_old, keep, hold, strategy)
+        sums = {c.name for c in edge.producers if c.value.reducer == "sum"}
+        guarded = [tuple(g for g in gs if g.points) for gs in combos]
+        olds = (False,) if in_exponent else (False, True)
+        keeps = (True,) if always else (False, True)
+        usual = list(product(olds, (False, True), keeps))
+        # A sum of positive terms may underflow to 0: then the terms so far were made with the guard's value, and only a
+        # repair that reads the old value in the same way is right in floating point.
+        underflow = list(product(olds[::-1], (False, True), keeps[::-1]))
+        for k in range(len(usual)):
+            for gs in guarded:
+                below = any(ZERO in g.points and g.producer in sums for g in gs)
+                guard_old, hold, keep = (underflow if below else usual)[k]
+                yield Repair(names, h, gs, guard_old, keep, hold, strategy)
 
     def _refusal(self, consumer: Carried, names: tuple[str, ...], failed: Proved, repair: Repair) -> Refusal:
         show = Printer(self.program)
@@ -173,16 +181,6 @@ class Schedule:
             f"the best candidate ({repair.strategy}) is h(t) = {show(repair.h)}{guards}"
         )
         return Refusal(consumer.name, names, reason, failed.obligation.id, _point(failed))
-
-
-def _protections(points: set[str], always: bool) -> list[tuple[bool, bool]]:
-    """(guard the old values, keep the neutral element) in order of preference.
-
-    A sum of positive terms that underflows to 0 was read as another value in the terms so far; only if the old value is
-    read in the same way does the repair know. A factor made of a guarded infinity can overflow, and 0 * inf is NaN."""
-    free = [(False, True)] if always else [(False, False), (False, True)]
-    guarded = [(True, True)] if always or points & {NINF, PINF} else [(True, True), (True, False)]
-    return [*guarded, *free] if ZERO in points else [*free, *guarded]
 
 
 def _tells_more(a: Proved, b: Proved) -> bool:

@@ -49,15 +49,15 @@ def accepted(passes: int, reference: Reference, **options: Any) -> Callable[[Cal
 
 
 def top(x: Array, axis: Any = -1) -> Array:
-    return np.max(x, axis=axis, initial=-np.inf)
+    return np.asarray(np.max(x, axis=axis, initial=-np.inf))
 
 
 def low(x: Array) -> Array:
-    return np.min(x, axis=-1, initial=np.inf)
+    return np.asarray(np.min(x, axis=-1, initial=np.inf))
 
 
 def total(x: Array, axis: Any = -1) -> Array:
-    return np.sum(x, axis=axis)
+    return np.asarray(np.sum(x, axis=axis))
 
 
 def col(r: Array) -> Array:

@@ -113,6 +113,31 @@ def test_other_rows_do_not_matter() -> None:
         assert np.array_equal(value[1:], b.run(alone, TILE)[out])
 
 
+def test_a_positive_sum_that_underflows_at_first() -> None:
+    """exp(-200) is 0 in float32: the first tile's sum is read as 1, and the repair has to know."""
+    g = Graph()
+    x = g.input("x")
+    s = g.row("s", te.sum, lambda i, j: te.exp(x[i, j]))
+    q = g.row("q", te.max, lambda i, j: x[i, j] / s[i])
+    b = build(g.returns(q, g.row("u", te.sum, lambda i, j: x[i, j] / s[i] * (x[i, j] / s[i]))), "underflow")
+    assert b.loops.passes == 1
+    values = np.full((1, 40), -1, np.float32)
+    values[:, :20] = -200
+    got, want = b.run({"x": values}, TILE), b.define({"x": values})
+    for out in want:
+        assert_refines(got[out], want[out], 1e-6, out)
+
+
+def test_a_mask_before_very_negative_scores() -> None:
+    """A factor exp(0 - m) made of the guarded -inf overflows for m = -200, and 0 * inf is NaN."""
+    case, b = CASES["added_mask"], built("added_mask")
+    _, arrays = next(scenarios(b.program, sizes(case, 40), case.draws))
+    arrays |= {"x": arrays["x"] - 200, "bias": np.where(np.arange(40) < 20, -np.inf, arrays["bias"]).astype(np.float32)}
+    want = wanted(case, b, arrays)
+    for out, value in b.run(arrays, TILE).items():
+        assert_refines(value, want[out], case.tolerance, out)
+
+
 # ------------------------------------------------------------------------------------------------ order of factors
 
 

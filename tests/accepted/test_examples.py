@@ -42,7 +42,7 @@ def built(stem: str, function: str, dtype: str) -> Built:
 
 
 def scores(q: Array, k: Array) -> Array:
-    return np.einsum("hid,hjd->hij", q, k) / np.sqrt(q.shape[-1])
+    return np.asarray(np.einsum("hid,hjd->hij", q, k) / np.sqrt(q.shape[-1]))
 
 
 def attention(q: Array, k: Array, v: Array) -> tuple[Array, ...]:

@@ -101,7 +101,7 @@ pair("logarithm", "O2", MAX, SUM, lambda x, m: te.log(m - x + 1.0), lambda x, m:
 pair("reciprocal", "O2", MAX, SUM, lambda x, m: 1.0 / (1.0 + m - x), lambda x, m: 1 / (1 + m - x))
 pair(
     "temperature",
-    "O2",
+    "O1",
     MAX,
     SUM,
     lambda x, m: te.exp(x * 0.01 * m),
@@ -140,7 +140,9 @@ pair("max_of_distances", "O1", SUM, MAX, lambda x, m: te.abs(x - m), lambda x, m
 pair("product_of_shifted", "O2", MAX, product, lambda x, m: te.exp(x - m), lambda x, m: np.exp(x - m))
 
 
-def registered(obligation: str, reference: Callable[..., tuple[Array, ...]], **options: Any) -> Any:
+def registered(
+    obligation: str, reference: Callable[..., tuple[Array, ...]], **options: Any
+) -> Callable[[Callable[[], Graph]], Callable[[], Graph]]:
     def register(graph: Callable[[], Graph]) -> Callable[[], Graph]:
         FUSIONS[graph.__name__] = Refused(graph.__name__, graph, reference, obligation, **options)
         return graph
@@ -156,7 +158,7 @@ def _third(x: Array) -> Array:
     return np.where(j % 3 == i % 3, x, -np.inf)
 
 
-@registered("O6.term", lambda x: (total(np.exp(x - col(top(_third(x))))),), tolerance=1e-3)
+@registered("O1", lambda x: (total(np.exp(x - col(top(_third(x))))),), tolerance=1e-3)
 def max_over_other_elements() -> Graph:
     """Where no element of the third is there, exp(x - (-inf)) is +inf and the definition says so."""
     g = Graph()

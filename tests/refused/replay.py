@@ -58,7 +58,7 @@ class Number(float):
         return Number(NAN if other == 0 else float(self) / float(other))
 
     def __rtruediv__(self, other: Any) -> Number:
-        return Number(NAN if self == 0 else float(other) / float(self))
+        return Number(NAN if float(self) == 0 else float(other) / float(self))
 
     def __neg__(self) -> Number:
         return Number(-float(self))
