@@ -31,7 +31,7 @@ class Exit(IntEnum):
 def main() -> None:
     """Entry point: every error is one line on stderr and an exit code; no traceback of a library reaches a user."""
     try:
-        code = app(standalone_mode=False)  # an Exit inside a command comes back as its code
+        code = app(args=_spread(sys.argv[1:]), standalone_mode=False)  # an Exit inside a command comes back as its code
     except typer.Abort:
         _die("interrupted", Exit.USAGE)
     except KeyboardInterrupt:
@@ -39,6 +39,18 @@ def main() -> None:
     except Exception as e:
         _die(*_explained(e))
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _spread(args: list[str]) -> list[str]:
+    """``--set A=1 B=2`` as ``--set A=1 --set B=2``."""
+    result: list[str] = []
+    setting = False
+    for arg in args:
+        if setting and "=" in arg and not arg.startswith("-") and result[-1] != "--set":
+            result.append("--set")
+        setting = arg == "--set" or (setting and not arg.startswith("-"))
+        result.append(arg)
+    return result
 
 
 def _explained(e: Exception) -> tuple[str, Exit]:
@@ -50,7 +62,7 @@ def _explained(e: Exception) -> tuple[str, Exit]:
     if isinstance(e, VerificationError):
         return text, Exit.REFUSED
     if hasattr(e, "format_message"):  # a usage error of the command-line library
-        return e.format_message(), Exit.USAGE
+        return e.format_message() or "say what to do: compile, report, check, repair, examples (--help)", Exit.USAGE
     if isinstance(e, UsageError | ShapeError | OSError | ValueError):
         name = getattr(e, "filename", None)
         if isinstance(e, OSError) and e.strerror and name:
@@ -255,7 +267,7 @@ def read_definition(source: str, parameters: dict[str, Any]) -> tuple[Any, str]:
         try:
             result = build(**parameters)
         except TypeError as e:
-            if function in str(e) or "argument" in str(e):
+            if f"{function}()" in str(e):
                 raise UsageError(f"{source}: {e}") from None
             raise UsageError(_user_error(source, path, e)) from None
         except Exception as e:
@@ -294,7 +306,7 @@ def _user_error(source: str, path: Path, e: Exception) -> str:
     """The user's own exception, with the last line of the user's file that it passed through."""
     line, step = 0, e.__traceback__
     while step is not None:
-        if step.tb_frame.f_code.co_filename == str(path):
+        if Path(step.tb_frame.f_code.co_filename).resolve() == path.resolve():
             line = step.tb_lineno
         step = step.tb_next
     where = f"{path}:{line}" if line else source

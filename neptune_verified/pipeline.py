@@ -49,6 +49,10 @@ class Kernel:
     configs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _runner: Any = None
 
+    def __repr__(self) -> str:
+        state = "verified" if self.certificate else "NOT VERIFIED"
+        return f"<Kernel {self.program.name} for {self.target}: {self.passes} pass(es), {state}>"
+
     @property
     def passes(self) -> int:
         return self.loops.passes
@@ -119,6 +123,8 @@ def compile(
     Raises UnsupportedProgram for what cannot be compiled, VerificationError (with ``.report``) where a proof fails that
     the request depends on. A fusion that is not proved costs a pass, and is no error.
     """
+    if not isinstance(program, Program):
+        raise TypeError(f"compile takes an nv.Program, got {type(program).__name__}: use nv.Program.from_te(...)")
     if schedule is not None:
         raise UnsupportedProgram(
             "schedule templates", why="only the automatic schedule (schedule=None) is built so far"
@@ -136,7 +142,9 @@ def compile(
         from neptune_verified.targets.llvm import build
 
         runner = build(loops)
-        source = f"{first_line}\n# definition: sha256:{definition}\n{runner.source}"
+        head = f'"""{program.name} as TensorIR for LLVM: a text to read; it is built anew from loop.json to run."""'
+        head = head[:-3] + f'\n\ndefinition: sha256:{definition}\n"""'
+        source = f"{first_line}\n{head}\n{runner.source}"
         roundings: tuple[str, ...] = ()
         configs: dict[str, tuple[str, ...]] = {}
     else:
@@ -175,9 +183,8 @@ def _too_many(loops: LoopProgram, wanted: int) -> str:
     reasons = "; ".join(
         f"{r.consumer} over {', '.join(r.producers)}: {r.obligation} {r.reason}" for r in loops.refusals
     )
-    return (
-        f"{loops.program.name} needs {loops.passes} passes, {wanted} were demanded ({reasons or 'chain of map stages'})"
-    )
+    why = reasons or "no fusion was refused: outputs over the reduced axis read values that are final only after a pass"
+    return f"{loops.program.name} needs {loops.passes} passes, {wanted} were demanded ({why})"
 
 
 def _call_llvm(runner: Any, program: Program, arrays: tuple[Any, ...], out: Any, scalars: dict[str, Any]) -> Any:

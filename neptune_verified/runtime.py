@@ -38,10 +38,12 @@ def gpu_target() -> str | None:
 
 def check_target(target: str) -> str:
     """``target`` itself if it is one that kernels are written for; UnsupportedProgram otherwise."""
+    if not isinstance(target, str):
+        raise TypeError(f"target is a text such as 'cuda:90', got {type(target).__name__}")
     kind, _, arch = target.partition(":")
     if (
         target in (INTERPRET, "llvm")
-        or (kind == "cuda" and arch.isdigit())
+        or (kind == "cuda" and arch.isdigit() and 70 <= int(arch) < 200)
         or (kind == "hip" and arch.startswith("gfx"))
     ):
         return target

@@ -13,6 +13,8 @@ EMITTED = frozenset(
     | {"float", "range", "tuple", "len", "zip", "next"}
 )
 
+_EMITTED = re.compile(r"_\w*|stride_\w+_\d+|BLOCK_\w+|\w+_ptr|programs|pid")
+
 
 def identifier(name: str, fallback: str) -> str:
     """``name`` made into an identifier that is no keyword.
@@ -36,7 +38,9 @@ class Names:
 
     def give(self, wanted: str, what: str) -> str:
         """A fresh name for an input, a size or a stage (``what`` says which, for the note)."""
-        name = self._fresh(identifier(wanted, what), self.taken | self.axes if what == "size" else self.taken)
+        text = identifier(wanted, what)
+        text = text + "_" if _EMITTED.fullmatch(text) else text
+        name = self._fresh(text, self.taken | self.axes if what == "size" else self.taken)
         self.taken.add(name)
         if name != wanted:
             self.notes.append(f"{what} {wanted!r} is called {name}")

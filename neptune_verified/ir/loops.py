@@ -35,9 +35,11 @@ from neptune_verified.ir.expr import (
     Expr,
     Reduce,
     Var,
+    children,
     const,
     op,
     substitute,
+    subterms,
     transform,
     var,
 )
@@ -173,13 +175,36 @@ class LoopProgram:
 
     @property
     def passes(self) -> int:
-        """Sequential traversals of a fused axis, over all kernels: the greatest number over the stream domains."""
+        """Sequential traversals of a fused axis, over all kernels: the greatest number over the reduced domains.
+
+        A chain of reductions that stands inside another reduction is computed in place, one traversal for each link."""
         counts: dict[tuple[Expr, ...], int] = {}
         for nest in self.nests:
+            inside: dict[tuple[Expr, ...], int] = {}
             for p in nest.passes:
                 domain = tuple(a.extent for a in p.stream)
                 counts[domain] = counts.get(domain, 0) + 1
+                for e in [term(nest, p, c) for c in p.carried] + [output_expr(nest, o, p) for o in p.stores]:
+                    for d, n in chain_lengths(e).items():
+                        inside[d] = max(inside.get(d, 0), n)
+            for d, n in inside.items():
+                counts[d] = max(counts.get(d, 0), n)
         return max(counts.values(), default=0)
+
+
+def chain_lengths(e: Expr) -> dict[tuple[Expr, ...], int]:
+    """For each domain, the longest chain of reductions over it in which each reads the one before."""
+    depth: dict[Expr, dict[tuple[Expr, ...], int]] = {}
+    for x in subterms(e):
+        own: dict[tuple[Expr, ...], int] = {}
+        for k in children(x):
+            for d, n in depth[k].items():
+                own[d] = max(own.get(d, 0), n)
+        if isinstance(x, Reduce):
+            d = tuple(a.extent for a in x.axes)
+            own[d] = own.get(d, 0) + 1
+        depth[x] = own
+    return depth[e]
 
 
 # ---------------------------------------------------------------------------------------- derived expressions

@@ -11,7 +11,7 @@ from neptune_verified.proofs.verdict import Verdict
 LIMIT_MS = 5_000
 
 
-class SolverUnavailable(RuntimeError):
+class SolverUnavailable(ValueError):
     """The solver that was asked for is not installed; the message says how to get it."""
 
 

@@ -138,7 +138,7 @@ class TileBuilder:
 
     def fresh(self, stem: str) -> str:
         self.counter += 1
-        return f"{stem}_{self.counter}"
+        return f"{stem}%{self.counter}"  # no user's name has this sign
 
     def scope_of(self, args: tuple[Value, ...], attr: tuple[object, ...]) -> Scope:
         """The innermost scope that defines one of the arguments."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from neptune_verified.ir.expr import Const, Expr, Op, Size
+from neptune_verified.ir.expr import FLOATS, Const, Expr, Op, Size
 from neptune_verified.ir.printing import Printer, number, stage_text
 from neptune_verified.ir.program import Program
 from neptune_verified.tile.config import TileConfig, configurations
@@ -156,6 +156,9 @@ class _Launcher:
         p = self.program
         rows = ", ".join(f'("{t.name}", {t.name}, {len(t.shape)}, torch.{t.dtype})' for t in p.inputs)
         lines = [f"_check_tensors(({rows},))"]
+        for size in self.scalars:
+            kinds, what = ("(int, float)", "a number") if size.dtype in FLOATS else ("int", "an int")
+            lines.append(f'_check_scalar("{size.name}", {size.name}, {kinds}, "{what}")')
         known: set[str] = set()
         given: set[str] = set()
         for t in p.inputs:
@@ -178,13 +181,13 @@ class _Launcher:
         return lines
 
     def _outputs(self) -> list[str]:
-        first = self.program.inputs[0].name
+        inputs = ", ".join(t.name for t in self.program.inputs)
         specs = ", ".join(
             f"(({', '.join(python(d) for d in o.shape)}{',' if o.shape else ''}), torch.{o.dtype})"
             for o in self.outputs
         )
         names = ", ".join(o.name for o in self.outputs)
-        return [f"{names}{',' if len(self.outputs) == 1 else ''} = _results(({specs},), {first}.device, out)"]
+        return [f"{names}{',' if len(self.outputs) == 1 else ''} = _results(({specs},), ({inputs},), out)"]
 
     def _launches(self) -> list[str]:
         lines = []
@@ -244,10 +247,17 @@ def _check_tensors(rows):
 
 def _check_length(where, have, name, want):
     if have != want:
-        raise ShapeError(f"{where} is {have}, but {name} = {want}")
+        why = f"but {name} = {want}" if name != str(want) else f"the definition says {want}"
+        raise ShapeError(f"{where} is {have}, {why}")
 
 
-def _results(specs, device, out):
+def _check_scalar(name, x, kinds, what):
+    if isinstance(x, bool) or not isinstance(x, kinds):
+        raise TypeError(f"{name} must be {what}, got {type(x).__name__}")
+
+
+def _results(specs, inputs, out):
+    device = inputs[0].device
     if out is None:
         return tuple(torch.empty(shape, dtype=dtype, device=device) for shape, dtype in specs)
     out = (out,) if isinstance(out, torch.Tensor) else tuple(out)
@@ -256,6 +266,11 @@ def _results(specs, device, out):
     for k, (x, (shape, dtype)) in enumerate(zip(out, specs)):
         if tuple(x.shape) != tuple(shape) or x.dtype != dtype or x.device != device:
             raise ShapeError(f"out[{k}] is {x.dtype}{list(x.shape)} on {x.device}, wanted {dtype}{list(shape)} on {device}")
+        if any(n > 1 and s == 0 for n, s in zip(x.shape, x.stride())):
+            raise ShapeError(f"out[{k}] is expanded, so several results share one element: give a tensor of its own")
+        others = (*inputs, *(y for j, y in enumerate(out) if j != k))
+        if x.numel() and any(y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() for y in others):
+            raise ShapeError(f"out[{k}] shares memory with another argument, which is read meanwhile: give its own tensor")
     return out
 
 

@@ -24,7 +24,7 @@ from neptune_verified.ir.expr import (
     const,
     subterms,
 )
-from neptune_verified.ir.kinds import NONNEGATIVE
+from neptune_verified.ir.kinds import NONNEGATIVE, in_range
 from neptune_verified.tile.blocks import padded
 from neptune_verified.tile.builder import Scope, TileBuilder
 from neptune_verified.tile.contract import SIXTEEN, Contraction, find_contraction
@@ -134,7 +134,7 @@ class TileExpressions(TileBuilder):
         return self.assign("load", args, e.dtype, axes=axes, attr=(e.tensor, len(indices)), scope=scope)
 
     def _bounds(self, expr: Expr, value: Value, extent: Expr) -> list[Value]:
-        if isinstance(expr, Const) and isinstance(extent, Const) and 0 <= expr.value < extent.value:
+        if in_range(expr, extent):
             return []
         tests = [self.elementwise("lt", (value, self.lower(extent)), "bool")]
         if not self.kinds.of(expr) <= NONNEGATIVE:

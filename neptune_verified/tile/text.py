@@ -7,7 +7,7 @@ from collections import Counter
 
 from neptune_verified.ir.expr import Axis, Const, Expr, Op, Size
 from neptune_verified.tile.htile import Assign, For, Rebind, Statement, Store, TileKernel, Value
-from neptune_verified.tile.ops import TRITON_TYPES, call, literal
+from neptune_verified.tile.ops import HELPERS, TRITON_TYPES, call, literal
 
 _ALWAYS_INLINE = ("const", "size", "align")
 _INLINE = ("op", "cast", "broadcast", "permute", "reduce", "dot")
@@ -35,7 +35,8 @@ class BodyPrinter:
         self.kernel = kernel
         outputs = [o.name for o in kernel.outputs]
         self.tensors = {t: f"{t}_ptr" for t in (*kernel.tensors, *outputs)}
-        self.names = Names((*kernel.sizes, *kernel.tensors, *outputs, *self.tensors.values()))
+        strides = [f"stride_{t}_{d}" for t in self.tensors for d in range(16)]
+        self.names = Names((*kernel.sizes, *kernel.tensors, *outputs, *self.tensors.values(), *strides, *HELPERS))
         self.blocks = {a: self.names.fresh(f"BLOCK_{a.name.upper()}") for a in kernel.order if a not in kernel.blocks}
         self.axis = {a: self.names.fresh(a.name) for a in self._axes()}
         self.values: dict[str, str] = {}
@@ -164,7 +165,7 @@ class BodyPrinter:
 
     def name(self, v: Value) -> str:
         if v.name not in self.values:
-            self.values[v.name] = self.names.fresh(v.name)
+            self.values[v.name] = self.names.fresh(v.name.replace("%", "_"))
         return self.values[v.name]
 
     def use(self, v: Value) -> str:
@@ -265,7 +266,10 @@ class BodyPrinter:
         if len(s.args) == n:
             return f"tl.load({pointer})"
         other = "0.0" if s.dst.dtype.startswith(("float", "bfloat")) else "0"
-        return f"tl.load({pointer}, mask={self.use(s.args[n])}, other={other})"
+        mask = self.use(s.args[n])
+        if not s.args[n].axes:
+            mask = f"tl.cast({mask}, tl.int1)"
+        return f"tl.load({pointer}, mask={mask}, other={other})"
 
     def pointer(self, tensor: str, indices: list[Value], axes: tuple[Axis, ...]) -> str:
         """Base plus 64-bit offsets: a stride may be huge, whatever the lengths are."""
