@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from itertools import islice
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -20,8 +19,13 @@ from neptune_verified.mutants.matrix import STATUSES, Summary, summary
 from neptune_verified.mutants.programs import PROGRAMS
 
 Progress = Callable[[str, int, int], None]
-#: Those that take longest come first, so that no process is left with one of them at the end.
-ORDER = ("squared_weights", "masked_mean", "attention", "scaled_max", "rms_amax")
+#: Programs that share statements are judged in one process, which remembers what was proved; the longest work comes first.
+TOGETHER = (
+    ("squared_weights", "logsumexp", "softmax", "sink"),
+    ("masked_mean",),
+    ("attention",),
+    ("scaled_max", "signed_max"),
+)
 
 
 def mutants_command(
@@ -65,17 +69,22 @@ def _each(programs: list[str], jobs: int) -> Iterator[tuple[str, list[Row]]]:
     if jobs == 1 or len(programs) == 1:
         yield from ((name, judge_program(name)) for name in programs)
         return
-    ordered = sorted(programs, key=lambda n: ORDER.index(n) if n in ORDER else len(ORDER))
+    together = [[n for n in group if n in programs] for group in TOGETHER]
+    grouped = {n for group in together for n in group}
+    work = [group for group in together if group] + [[n] for n in programs if n not in grouped]
     # A fresh interpreter for each worker: the provers keep state that does not survive a fork.
-    with ProcessPoolExecutor(min(jobs, len(programs)), multiprocessing.get_context("spawn")) as pool:
-        futures = {pool.submit(judge_program, name): name for name in ordered}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+    with ProcessPoolExecutor(min(jobs, len(work)), multiprocessing.get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(_judge_group, names) for names in work]):
+            yield from future.result()
 
 
-def judge_program(name: str, every: int = 1) -> list[Row]:
-    """The judgements of one program's mutants, or of every n-th of them."""
-    return [judge(m, base(name)).row() for m in islice(mutants_of(name), 0, None, every)]
+def _judge_group(names: list[str]) -> list[tuple[str, list[Row]]]:
+    return [(name, judge_program(name)) for name in names]
+
+
+def judge_program(name: str) -> list[Row]:
+    """The judgements of one program's mutants."""
+    return [judge(m, base(name)).row() for m in mutants_of(name)]
 
 
 # ------------------------------------------------------------------------------------------------- the report

@@ -97,7 +97,8 @@ def _extent(d: Any, length: int) -> int:
 @lru_cache(maxsize=64)
 def references(program: Program) -> tuple[tuple[str, Arrays, Arrays], ...]:
     """Inputs, and what the definition gives for them."""
-    return tuple((name, arrays, run_program(program, arrays)) for name, arrays in inputs_of(program))
+    with np.errstate(all="ignore"):
+        return tuple((name, arrays, run_program(program, arrays)) for name, arrays in inputs_of(program))
 
 
 def difference(loops: LoopProgram, program: Program, split: bool) -> Difference | None:
@@ -112,7 +113,9 @@ def difference(loops: LoopProgram, program: Program, split: bool) -> Difference 
         if split:
             runs += [(f"{k} splits", partial(run_split, loops, arrays, k, tile=2)) for k in SPLITS]
         for how, run in runs:
-            found = _compare(f"{name}, {how}", run(), arrays, wanted)
+            with np.errstate(all="ignore"):
+                got = run()
+            found = _compare(f"{name}, {how}", got, arrays, wanted)
             if found is not None and not found.range_only:
                 return found
             overflow = overflow or found
