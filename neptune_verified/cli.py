@@ -206,6 +206,23 @@ def repair(
 
 
 @app.command()
+def mutants(
+    program: Annotated[list[str] | None, typer.Argument(help="programs of the catalogue; default: all")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="list every mutant")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Test the verifier: wrong transformations, and which obligation refuses each."""
+    from neptune_verified.mutants.command import mutants_command
+
+    with _status("judging mutants") as status:
+        fine = mutants_command(
+            list_, json_, program or (), progress=lambda name, n, of: status.update(f"{n} of {of}: {name} is done")
+        )
+    if not fine:
+        raise typer.Exit(int(Exit.REFUSED))
+
+
+@app.command()
 def examples() -> None:
     """List the definitions in examples/."""
     import ast

@@ -1,7 +1,6 @@
 """Statements over extended reals whose truth is known by hand: true ones, false ones, contradictory ones."""
 
 # One statement to a line reads better than one broken into four.
-# ruff: noqa: E501
 
 from __future__ import annotations
 
