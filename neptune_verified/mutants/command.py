@@ -19,7 +19,7 @@ from neptune_verified.mutants.matrix import STATUSES, Summary, summary
 from neptune_verified.mutants.programs import PROGRAMS
 
 Progress = Callable[[str, int, int], None]
-#: Programs that share statements are judged in one process, which remembers what was proved; the longest work comes first.
+#: Programs that share statements are judged in one process, which remembers what was proved. The longest work comes first.
 TOGETHER = (
     ("squared_weights", "logsumexp", "softmax", "sink"),
     ("masked_mean",),
