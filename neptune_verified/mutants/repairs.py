@@ -176,6 +176,7 @@ def _guard_edits(repair: Repair, producers: list[Carried]) -> Iterator[Edit]:
     if repair.guards:
         yield "guard_old flipped", "", replace(repair, guard_old=not repair.guard_old)
     yield "keep_neutral flipped", "", replace(repair, keep_neutral=not repair.keep_neutral)
+    yield "hold flipped", "", replace(repair, hold=not repair.hold)
 
 
 # ------------------------------------------------------------------------------------------------- initial values

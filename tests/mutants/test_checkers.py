@@ -6,82 +6,35 @@ changes turns an assertion of this file red if it is made in the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from neptune_verified.ir import kinds
-from neptune_verified.ir.expr import FALSE, INF, Expr, Reduce, axis, const, op, read, reduce_, size, subterms, var
-from neptune_verified.ir.inline import inline
-from neptune_verified.ir.kinds import NINF, POS, ZERO
-from neptune_verified.ir.loops import Carried, Guard, Hoist, LoopProgram, Nest, Output, Pass, Repair
-from neptune_verified.ir.program import Program, Stage, Tensor
-from neptune_verified.mutants.catalogue import base, mutants_of
-from neptune_verified.mutants.execute import Difference, difference
+from neptune_verified.ir.expr import FALSE, op, var
+from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.mutants.matrix import LEMMAS
-from neptune_verified.mutants.model import Mutant
-from neptune_verified.proofs import discharge, edge, falsify, join, kernel, obligations, route_sympy, route_z3
-from neptune_verified.proofs.edge import Edge
+from neptune_verified.proofs import discharge, falsify, kernel, route_sympy, route_z3
 from neptune_verified.proofs.falsify import Survey
-from neptune_verified.proofs.join import split_obligations
 from neptune_verified.proofs.kernel import Prover, Refused, verify
 from neptune_verified.proofs.obligations import Obligation
-from neptune_verified.proofs.statement import Holds, Hypothesis, Refines, Statement, Symbol
+from neptune_verified.proofs.statement import Holds, Refines, Statement, Symbol
 from neptune_verified.proofs.verdict import RouteResult, Verdict
+from tests.mutants.checkers import (  # noqa: F401
+    NOTHING_REPAIRED,
+    accepts,
+    accepts_split,
+    differs,
+    forget,
+    forgetful,
+    mutant,
+    required_without,
+    right,
+)
 
 Patch = pytest.MonkeyPatch
 F = "float32"
-
-
-@pytest.fixture(autouse=True)
-def forgetful() -> Iterator[None]:
-    """Answers of a changed checker must not be remembered, nor those of the true one be given for it."""
-    forget()
-    yield
-    forget()
-
-
-SURVEY = falsify.survey
-
-
-def forget() -> None:
-    discharge._discharge.cache_clear()
-    SURVEY.cache_clear()
-
-
-def accepts(loops: LoopProgram) -> bool:
-    forget()
-    try:
-        verify(loops, Prover())
-    except Refused:
-        return False
-    return True
-
-
-def accepts_split(loops: LoopProgram) -> bool:
-    forget()
-    stated = [o for n in loops.nests for p in n.passes for o in split_obligations(loops.program, n, p)]
-    return all(Prover().prove(o).holds for o in stated)
-
-
-MUTANTS: dict[str, dict[str, Mutant]] = {}
-
-
-def mutant(name: str) -> Mutant:
-    program = name.split(":")[0]
-    if program not in MUTANTS:
-        MUTANTS[program] = {m.name: m for m in mutants_of(program)}
-    return MUTANTS[program][name]
-
-
-def right(program: str) -> LoopProgram:
-    return base(program).loops
-
-
-NOTHING_REPAIRED = "logsumexp: nothing repaired (l over m)"
 
 
 def always_proved(statement: Statement, *_: Any) -> RouteResult:
@@ -182,11 +135,6 @@ ONLY_KILLER = {
 }
 
 
-def required_without(*dropped: str) -> Callable[[LoopProgram], tuple[Obligation, ...]]:
-    true = kernel.required
-    return lambda loops: tuple(o for o in true(loops) if o.kind not in dropped)
-
-
 @pytest.mark.parametrize("kind", ONLY_KILLER)
 def test_an_obligation_is_not_stated(kind: str, monkeypatch: Patch) -> None:
     wrong = mutant(ONLY_KILLER[kind]).loops
@@ -211,10 +159,6 @@ def test_an_implied_obligation_is_not_stated_either(kind: str, monkeypatch: Patc
     assert not accepts(wrong)
     monkeypatch.setattr(kernel, "required", required_without(kind))
     assert accepts(wrong)
-
-
-def differs(loops: LoopProgram) -> Difference | None:
-    return difference(loops, loops.program, False)
 
 
 def each_goal(kind: str, edit: Callable[[Any], Any]) -> Callable[[LoopProgram], tuple[Obligation, ...]]:
@@ -246,192 +190,3 @@ def test_a_goal_compares_a_side_with_itself(monkeypatch: Patch) -> None:
 def test_a_goal_claims_nothing(monkeypatch: Patch) -> None:
     monkeypatch.setattr(kernel, "required", each_goal("O1", lambda g: Holds(FALSE)))
     assert not accepts(right("logsumexp"))
-
-
-# ------------------------------------------------------------------------------------------- hypotheses
-
-
-@pytest.mark.parametrize(("fact", "program"), [("_seen", "scaled_norm"), ("live", "logsumexp")])
-def test_a_hypothesis_is_dropped(fact: str, program: str, monkeypatch: Patch) -> None:
-    """An element is at most the maximum; rescaling composes on live states."""
-    loops = right(program)
-    assert accepts(loops)
-    monkeypatch.setattr(Edge, fact, lambda *_: [])
-    assert not accepts(loops)
-
-
-def test_that_a_maximum_rises_is_dropped(monkeypatch: Patch) -> None:
-    """t * exp(min(m - m_new, 0)) is right because of it."""
-    loops = mutant("logsumexp: relies on a producer that never falls (exponent) (l over m)").loops
-    assert differs(loops) is None
-    assert accepts(loops)
-    monkeypatch.setattr(Edge, "later", lambda *_: [])
-    assert not accepts(loops)
-
-
-def test_a_hypothesis_that_nobody_derived(monkeypatch: Patch) -> None:
-    """A running maximum that does not rise either: then nothing ever needs a repair."""
-    wrong = mutant("logsumexp: relies on a producer that never rises (exponent) (l over m)").loops
-    assert differs(wrong) is not None
-    assert not accepts(wrong)
-    true = Edge.later
-
-    def later(self: Edge, source: str, target: str) -> list[Hypothesis]:
-        falls = [
-            Hypothesis(op("ge", var(c.name + source, F), var(c.name + target, F)), "derived: it does not rise")
-            for c in self.producers
-        ]
-        return true(self, source, target) + falls
-
-    monkeypatch.setattr(Edge, "later", later)
-    assert accepts(wrong)
-
-
-def test_a_repaired_sum_is_taken_to_rise(monkeypatch: Patch) -> None:
-    """l = sum exp(x - m) falls when m rises."""
-    wrong = mutant("squared_weights: relies on a producer that never falls (quotient) (q over m, l)").loops
-    assert differs(wrong) is not None
-    assert not accepts(wrong)
-    true = Edge.later
-
-    def later(self: Edge, source: str, target: str) -> list[Hypothesis]:
-        rises = [
-            Hypothesis(op("le", var(c.name + source, F), var(c.name + target, F)), "derived: a sum of terms >= 0")
-            for c in self.producers
-            if c.value.reducer == "sum"
-        ]
-        return true(self, source, target) + rises
-
-    monkeypatch.setattr(Edge, "later", later)
-    assert accepts(wrong)
-
-
-def test_initial_values_are_left_out_of_reach(monkeypatch: Patch) -> None:
-    wrong = mutant("masked_mean: guard dropped (l over m, m)").loops
-    assert differs(wrong) is not None
-    assert not accepts(wrong)
-    true = Edge._state_kinds
-    monkeypatch.setattr(Edge, "_state_kinds", lambda self, c, e: true(self, c, e) - {NINF})
-    assert accepts(wrong)
-
-
-# ------------------------------------------------------------------------------------------- kinds
-
-
-def test_a_sum_over_nothing_is_taken_to_be_positive(monkeypatch: Patch) -> None:
-    """Then the division by it needs no guard."""
-    wrong = mutant("attention: guard dropped (o)").loops
-    assert differs(wrong) is not None
-    assert not accepts(wrong)
-    true = kinds.reduce_kinds
-
-    def changed(reducer: str, body: frozenset[str], dtype: str) -> frozenset[str]:
-        found = true(reducer, body, dtype)
-        return frozenset({POS}) if found == frozenset({"zero", POS}) else found
-
-    for module in (kinds, edge):
-        monkeypatch.setattr(module, "reduce_kinds", changed)
-    assert accepts(wrong)
-
-
-def test_the_absolute_value_of_0_is_taken_to_be_positive(monkeypatch: Patch) -> None:
-    """Then max |x| is a divisor that needs no guard."""
-    wrong = mutant("scaled_norm: guard point dropped (s over r, r, zero)").loops
-    assert differs(wrong) is not None
-    assert not accepts(wrong)
-    monkeypatch.setitem(kinds._UNARY["abs"], ZERO, frozenset({POS}))
-    assert accepts(wrong)
-
-
-# ------------------------------------------------------------------------------------------- evaluation
-
-
-def roots() -> Program:
-    """x, a flag for each element, and m = max sqrt(x), which is undefined where some x is negative."""
-    m_, n_ = size("M"), size("N")
-    i, j = axis("i", m_), axis("j", n_)
-    x, flag = read("x", (i, j), F), read("flag", (i, j), "bool")
-    root, m = op("sqrt", x), read("m", (i,), F)
-    term = op("select", flag, op("sub", const(0, F), m), const(-INF, F))
-    stages = (Stage("m", (i,), reduce_("max", (j,), root)), Stage("a", (i,), reduce_("max", (j,), term)))
-    inputs = (Tensor("x", (m_, n_), F), Tensor("flag", (m_, n_), "bool"))
-    return Program("roots", inputs, (m_, n_), stages, ("a",))
-
-
-def test_a_value_is_read_that_the_definition_leaves_alone(monkeypatch: Patch) -> None:
-    """max (flag ? -m : -inf): where no flag is set, m may be undefined; the repair reads it all the same."""
-    program = roots()
-    axes, a = inline(program).outputs["a"]
-    assert isinstance(a, Reduce)
-    m = next(r for r in reductions(a) if r is not a)
-    t, old, new = var("t", F), var("m", F), var("m_new", F)
-    repair = Repair(("m",), op("add", t, op("sub", old, new)), (Guard("m", ("-inf",), Fraction(0)),), True, True)
-    stream = (axis("x0", size("N")),)
-    carried = (Carried("m", m, axes), Carried("a", a, axes, repair))
-    nest = Nest("roots", axes, (), (Pass(stream, carried),), (Output("a", axes, a),))
-    loops = LoopProgram(program, (nest,))
-    assert not accepts(loops)
-    monkeypatch.setattr(edge, "require_same_evaluation", lambda *_: None)
-    assert accepts(loops)
-
-
-def reductions(e: Expr) -> list[Reduce]:
-    return [x for x in subterms(e) if isinstance(x, Reduce)]
-
-
-def test_a_factor_is_hoisted_that_the_definition_may_not_evaluate(monkeypatch: Patch) -> None:
-    """masked_mean divides by l only where it is not 0; the factor is evaluated for dead rows too if it leaves its select."""
-    wrong = mutant("masked_mean: branches exchanged (o #6)").loops
-    assert differs(wrong) is not None
-    assert not accepts(wrong)
-    hoist: Hoist = wrong.nests[0].hoists[0]
-    with pytest.raises(obligations.UnsupportedTerm, match="hoisting would evaluate"):
-        obligations.hoist_obligations(wrong.program, hoist)
-    monkeypatch.setattr(obligations, "require_hoistable", lambda *_: None)
-    assert obligations.hoist_obligations(wrong.program, hoist)
-
-
-# ------------------------------------------------------------------------------------------- structure
-
-
-@pytest.mark.parametrize("name", ["masked_mean: outputs exchanged (o, lse)", "logsumexp: output negated (lse)"])
-def test_the_structure_is_not_checked(name: str, monkeypatch: Patch) -> None:
-    wrong = mutant(name).loops
-    assert differs(wrong) is not None
-    assert not accepts(wrong)
-    monkeypatch.setattr(kernel, "check_structure", lambda loops: None)
-    assert accepts(wrong)
-
-
-def test_names_are_not_checked(monkeypatch: Patch) -> None:
-    wrong = mutant("logsumexp: two accumulators of one name (l)").loops
-    assert not accepts(wrong)
-    assert kernel.loop_faults(wrong)
-    monkeypatch.setattr(kernel, "loop_faults", lambda loops: [])
-    with pytest.raises(Refused, match="names are not unique"):
-        kernel.check_structure(wrong)
-
-
-# ------------------------------------------------------------------------------------------- splits
-
-
-def test_the_join_law_is_not_stated(monkeypatch: Patch) -> None:
-    wrong = mutant("logsumexp: combine: left side not repaired")
-    assert accepts_split(right("logsumexp"))
-    with wrong.world.active():
-        assert difference(wrong.loops, wrong.loops.program, True) is not None
-        assert not accepts_split(wrong.loops)
-        true = join._Join.obligations
-        monkeypatch.setattr(join._Join, "obligations", lambda self: [o for o in true(self) if o.kind != "O15"])
-        assert accepts_split(wrong.loops)
-
-
-def test_o14_without_the_others(monkeypatch: Patch) -> None:
-    """A ratio of unknown sign under a max: O2 refuses it; without O2 it is O14 that does, in the split form."""
-    wrong = mutant("signed_max: moved into its producer's pass: guarded ratio (a)").loops
-    monkeypatch.setattr(kernel, "required", required_without("O2"))
-    assert accepts(wrong)
-    assert not accepts_split(wrong)
-    true = join._Join.obligations
-    monkeypatch.setattr(join._Join, "obligations", lambda self: [o for o in true(self) if o.kind != "O14"])
-    assert accepts_split(wrong)

@@ -86,6 +86,35 @@ def test_a_file_of_another_program(name: str, other: str, saved: dict[str, Path]
     assert any(p.startswith(f"{'loop.json' if name == 'program.json' else name}: ") for p in found), found
 
 
+#: a step of ``check`` that is left out -> an edit that is not found then
+STEPS = {
+    "hash": "a byte of the kernel",
+    "docstring": "no definition in the docstring",
+    "header": "the number of passes",
+    "compare": "an assumption added",
+    "prove": "guard at a live value",
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_check_without_one_of_its_steps(
+    step: str, saved: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step is needed: without it an edit goes unnoticed that is found with it."""
+    tamper = next(t for t in TAMPERS if t.name == STEPS[step])
+    folder = copy(saved, "softmax", tmp_path)
+    tamper.apply(folder)
+    if step == "prove":
+        folder = write(tmp_path / "forged", forge(guarded_at_0(), "softmax"))
+    assert problems(folder) != []
+    monkeypatch.setattr(f"neptune_verified.proofs.check._Check.{step}", lambda *_: None)
+    assert problems(folder) == []
+
+
+def guarded_at_0() -> LoopProgram:
+    return next(m.loops for m in mutants_of("softmax") if m.kind == "guard at a live value")
+
+
 @pytest.mark.parametrize("tamper", UNDETECTED, ids=[t.name for t in UNDETECTED])
 def test_what_is_not_detected_is_documented(tamper: Tamper, saved: dict[str, Path], tmp_path: Path) -> None:
     """Until O13 is there, and only what docs/certificate.md says."""
