@@ -80,6 +80,12 @@ def _h_edits(c: Carried, repair: Repair, producers: list[Carried]) -> Iterator[E
     for q, (old, new) in zip(producers, pairs, strict=True):
         yield with_h("producer stale", substitute(h, {new: old}), q.name)
         yield with_h("producer read too early", substitute(h, {old: new}), q.name)
+        neutral = q.neutral
+        if isinstance(neutral, Const) and isinstance(neutral.value, float):
+            for value in (5, -5):
+                h_dead = op("select", op("eq", old, neutral), const(value, h.dtype), h)
+                changed = replace(repair, h=h_dead, keep_neutral=False, hold=False)
+                yield "a constant while nothing was seen", f"{q.name}, {value}", changed
         if len(producers) > 1:
             yield with_h("old and new exchanged for one producer", substitute(h, {old: new, new: old}), q.name)
         for other in producers:
