@@ -184,7 +184,9 @@ class LoopProgram:
             for p in nest.passes:
                 domain = tuple(a.extent for a in p.stream)
                 counts[domain] = counts.get(domain, 0) + 1
-                for e in [term(nest, p, c) for c in p.carried] + [output_expr(nest, o, p) for o in p.stores]:
+                carried = {c.value: c.var for c in nest.carried()}
+                terms = [read_carried(c.value.body, carried) for c in p.carried]
+                for e in terms + [output_expr(nest, o, p) for o in p.stores]:
                     for d, n in chain_lengths(e).items():
                         inside[d] = max(inside.get(d, 0), n)
             for d, n in inside.items():
