@@ -125,10 +125,7 @@ def compile(
     """
     if not isinstance(program, Program):
         raise TypeError(f"compile takes an nv.Program, got {type(program).__name__}: use nv.Program.from_te(...)")
-    if schedule is not None:
-        raise UnsupportedProgram(
-            "schedule templates", why="only the automatic schedule (schedule=None) is built so far"
-        )
+    _only_automatic(schedule)
     target = check_target(target) if target else gpu_target() or INTERPRET
     prover = Prover()
     loops = fuse(program, prover, enabled=verify)
@@ -163,12 +160,16 @@ def compile(
 
 def verify(program: Program, schedule: None = None) -> Report:
     """Fuse and prove without writing a kernel; the report of what was fused, and of every obligation."""
+    _only_automatic(schedule)
+    prover = Prover()
+    return Report.from_verified(_verified(fuse(program, prover), prover, None))
+
+
+def _only_automatic(schedule: None) -> None:
     if schedule is not None:
         raise UnsupportedProgram(
             "schedule templates", why="only the automatic schedule (schedule=None) is built so far"
         )
-    prover = Prover()
-    return Report.from_verified(_verified(fuse(program, prover), prover, None))
 
 
 def _verified(loops: LoopProgram, prover: Prover, progress: Progress | None) -> VerifiedProgram:

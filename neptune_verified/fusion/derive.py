@@ -135,17 +135,24 @@ def _finite(e: sp.Expr) -> bool:
     return not e.has(sp.nan, sp.zoo, sp.oo, -sp.oo)
 
 
-def ratio(problem: Problem) -> Iterator[Expr]:
-    s = _Sampled(problem)
+def _constants(s: _Sampled, at: Callable[[sp.Expr, sp.Expr], sp.Expr | None]) -> Iterator[Expr]:
+    """Of each variant of the term: ``at(g(r, c0), g(r', c0))`` at the first sample point c0 where it has a value that does
+    not depend on elements. ``at`` gives None where it does not apply."""
     for g, g_new, elements in s.terms():
         for point in samples(elements):
-            below = g.subs(point)
-            if below == 0 or not _finite(below):
-                continue
-            k = normal(g_new.subs(point) / below)
-            if _finite(k) and k.free_symbols <= s.producers:
-                yield op("mul", s.t, s.back(k))
+            k = at(g.subs(point), g_new.subs(point))
+            if k is not None and _finite(k) and k.free_symbols <= s.producers:
+                yield s.back(k)
                 break
+
+
+def _quotient(new: sp.Expr, old: sp.Expr) -> sp.Expr | None:
+    return None if old == 0 or not _finite(old) else normal(new / old)
+
+
+def ratio(problem: Problem) -> Iterator[Expr]:
+    s = _Sampled(problem)
+    yield from (op("mul", s.t, k) for k in _constants(s, lambda old, new: _quotient(new, old)))
 
 
 def affine(problem: Problem) -> Iterator[Expr]:
@@ -173,25 +180,16 @@ def _line(s: _Sampled, slope: sp.Expr, offset: sp.Expr) -> Expr:
 
 def shift(problem: Problem) -> Iterator[Expr]:
     s = _Sampled(problem)
-    for g, g_new, elements in s.terms():
-        for point in samples(elements):
-            d = normal(g_new.subs(point) - g.subs(point))
-            if _finite(d) and d.free_symbols <= s.producers:
-                yield op("add", s.t, s.back(d))
-                break
+    yield from (op("add", s.t, d) for d in _constants(s, lambda old, new: normal(new - old)))
 
 
 def power(problem: Problem) -> Iterator[Expr]:
     s = _Sampled(problem)
-    for g, g_new, elements in s.terms():
-        for point in samples(elements):
-            below = sp.expand_log(sp.log(g.subs(point)), force=True)
-            if below == 0 or not _finite(below):
-                continue
-            k = normal(sp.expand_log(sp.log(g_new.subs(point)), force=True) / below)
-            if _finite(k) and k.free_symbols <= s.producers:
-                yield op("pow", s.t, s.back(k))
-                break
+
+    def log(x: sp.Expr) -> sp.Expr:
+        return sp.expand_log(sp.log(x), force=True)
+
+    yield from (op("pow", s.t, k) for k in _constants(s, lambda old, new: _quotient(log(new), log(old))))
 
 
 def inverse(problem: Problem) -> Iterator[Expr]:

@@ -16,6 +16,7 @@ from neptune_verified.fusion.passes import Schedule
 from neptune_verified.ir.expr import Axis, Expr, Reduce, substitute, subterms
 from neptune_verified.ir.inline import Closed, inline
 from neptune_verified.ir.loops import Hoist, LoopProgram, Nest, Output, Pass, Refusal, T
+from neptune_verified.ir.printing import match_axes
 from neptune_verified.ir.program import Program
 from neptune_verified.ir.spec import RESERVED
 from neptune_verified.proofs.abstract import UnsupportedTerm
@@ -69,7 +70,7 @@ class _Builder:
         hoists = self._hoist(group) if self.enabled else []
         streams = {out.name: stream_axes(group, out) for out in group.outputs}
         spatial = tuple(dict.fromkeys(a for out in group.outputs for a in out.axes if a not in streams[out.name]))
-        split = self._split_axes(group, spatial, streams)
+        split = self._split_axes(group, spatial)
         if split is None:
             return None
         grid, inner = split
@@ -83,8 +84,6 @@ class _Builder:
 
     def _learn_names(self, group: Group) -> None:
         """Stage names of the reductions, which were recorded over the stages' own axes."""
-        from neptune_verified.ir.printing import match_axes
-
         patterns = [(e, name) for e, name in self.stage_of.items() if isinstance(e, Reduce)]
         for out in group.outputs:
             for r in subterms(out.expr):
@@ -130,9 +129,7 @@ class _Builder:
     # -- axes ----------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _split_axes(
-        group: Group, spatial: tuple[Axis, ...], streams: dict[str, tuple[Axis, ...]]
-    ) -> tuple[tuple[Axis, ...], tuple[Axis, ...]] | None:
+    def _split_axes(group: Group, spatial: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], tuple[Axis, ...]] | None:
         """Grid axes are those that everything depends on; the others are held whole if they fit, else cut as well."""
         tops = group.tops()
         outs = [set(out.axes) for out in group.outputs]

@@ -53,12 +53,8 @@ def group_outputs(outputs: dict[str, tuple[tuple[Axis, ...], Expr]]) -> list[Gro
                 group.outputs.append(merged)
                 break
         else:
-            groups.append(Group([Output(name, *_rename(axes, expr, _axis_names(axes)))]))
+            groups.append(Group([Output(name, *_rename(axes, expr, tuple(a.name for a in axes)))]))
     return groups
-
-
-def _axis_names(axes: tuple[Axis, ...]) -> tuple[str, ...]:
-    return tuple(a.name for a in axes)
 
 
 def _rename(axes: tuple[Axis, ...], expr: Expr, names: tuple[str, ...]) -> tuple[tuple[Axis, ...], Expr]:

@@ -15,7 +15,7 @@ from itertools import count, product
 
 from neptune_verified.fusion.derive import CannotDerive, Problem, candidates
 from neptune_verified.fusion.outputs import Domain, domain_of
-from neptune_verified.ir.expr import FLOATS, Axis, Expr, Op, Reduce, axis, contains, substitute, subterms, var
+from neptune_verified.ir.expr import FLOATS, Axis, Expr, Op, Reduce, axis, substitute, subterms, var
 from neptune_verified.ir.kinds import NINF, PINF, ZERO
 from neptune_verified.ir.loops import Carried, Guard, Nest, Pass, Refusal, Repair
 from neptune_verified.ir.printing import Printer
@@ -57,7 +57,7 @@ class Schedule:
         same = [x for x in inside if domain_of(x) == domain_of(r)]
         time = max([self.time[x] + 1 for x in inside if x not in same] + [self.time[x] for x in same], default=0)
         while True:
-            running = [c for c in self.slots.get((domain_of(r), time), []) if c.value in same and self._reads(r, c)]
+            running = [c for c in self.slots.get((domain_of(r), time), []) if c.value in same]
             if not running:
                 break
             repaired = self._repair(carried, running, time)
@@ -68,16 +68,6 @@ class Schedule:
         self.time[r] = time
         self.stream(domain_of(r))
         self.slots.setdefault((domain_of(r), time), []).append(carried)
-
-    @staticmethod
-    def _reads(r: Reduce, c: Carried) -> bool:
-        return contains(r.body, [c.value])
-
-    def passes(self) -> tuple[Pass, ...]:
-        ordered = sorted(
-            self.slots, key=lambda s: (s[1], list(self.streams).index(s[0]) if s[0] in self.streams else 0)
-        )
-        return tuple(Pass(self.stream(d), tuple(self.slots[d, t])) for d, t in ordered)
 
     # -- repairs -------------------------------------------------------------------------------------------
 
@@ -198,8 +188,5 @@ def _point(failed: Proved) -> str:
     if found is None:
         return ""
     meaning = {s.var.name: s.meaning for s in failed.obligation.statement.symbols}
-    shown = [
-        f"{meaning[k] if k.startswith(('c', 'b')) and '[' in meaning.get(k, '') else k} = {v}"
-        for k, v in found.values.items()
-    ]
-    return f"at {', '.join(shown)}: {found.left} instead of {found.right}"
+    elements = {k: m for k, m in meaning.items() if k.startswith(("c", "b")) and "[" in m}
+    return found.text(elements)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
-from neptune_verified.ir.expr import INF, REDUCERS, Axis, Const, Expr, Op, Read, Reduce, Size, Var, children
+from neptune_verified.ir.expr import INF, Axis, Const, Expr, Op, Read, Reduce, Size, Var, children
 from neptune_verified.ir.inline import inline
 from neptune_verified.ir.program import Program, Stage
 
@@ -25,20 +27,18 @@ def number(value: Fraction | float | bool) -> str:
     return str(f.numerator) if f.denominator == 1 and abs(f) < 10**9 else f"{float(f):.9g}"
 
 
+@lru_cache(maxsize=64)
+def _closed_stages(program: Program) -> tuple[tuple[str, tuple[Axis, ...], Expr], ...]:
+    """Name, axes and closed expression of every stage that is worth a name."""
+    closed = inline(replace(program, outputs=tuple(s.name for s in program.stages)))
+    return tuple((n, axes, e) for n, (axes, e) in closed.outputs.items() if not isinstance(e, Read | Axis | Const))
+
+
 class Printer:
     """Renders expressions; a subterm that is a stage of ``program`` at some indices is shown by the stage's name."""
 
     def __init__(self, program: Program | None = None) -> None:
-        self.stages: list[tuple[str, tuple[Axis, ...], Expr]] = []
-        if program is not None:
-            closed = inline(
-                Program(
-                    program.name, program.inputs, program.sizes, program.stages, tuple(s.name for s in program.stages)
-                )
-            )
-            self.stages = [
-                (n, axes, e) for n, (axes, e) in closed.outputs.items() if not isinstance(e, Read | Axis | Const)
-            ]
+        self.stages = _closed_stages(program) if program is not None else ()
 
     def name_of(self, e: Expr) -> str | None:
         for name, axes, body in self.stages:
@@ -116,10 +116,3 @@ def program_text(program: Program) -> str:
     lines = [f"{t.name}: {t.dtype}[{', '.join(show(d) for d in t.shape)}]" for t in program.inputs]
     lines += [stage_text(s) for s in program.stages]
     return "\n".join([*lines, f"return {', '.join(program.outputs)}"])
-
-
-def reducer_sign(name: str) -> str:
-    """The reducer's combination of a and b, for schedules shown to people."""
-    from neptune_verified.ir.expr import var
-
-    return Printer()(REDUCERS[name].combine(var("a"), var("b")))

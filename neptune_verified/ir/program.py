@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from neptune_verified.ir.expr import Axis, Expr, Read, Reduce, Size, subterms
+from neptune_verified.ir.expr import Axis, Expr, Reduce, Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +127,6 @@ class Program:
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.inputs if t.name == name)
 
-    def output_stages(self) -> tuple[Stage, ...]:
-        return tuple(self.stage(n) for n in self.outputs)
-
     def shape_sizes(self) -> frozenset[str]:
         """Sizes that some input's shape gives directly; the others are scalar arguments of the kernel."""
         return frozenset(d.name for t in self.inputs for d in t.shape if isinstance(d, Size))
-
-    def reads_of(self, stage: Stage) -> frozenset[str]:
-        return frozenset(x.tensor for x in subterms(stage.body) if isinstance(x, Read))

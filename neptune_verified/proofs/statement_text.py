@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from neptune_verified.ir.expr import Expr, Op
 from neptune_verified.ir.printing import Printer
-from neptune_verified.proofs.statement import Defined, Equal, Goal, Holds, Refines, Statement, Symbol
+from neptune_verified.proofs.statement import Defined, Equal, Goal, Holds, Refines, Statement
 
 _FINITE = {
     "neg zero pos": "finite",
@@ -75,7 +75,3 @@ def statement_text(statement: Statement) -> str:
     given = " and ".join(expr_text(h.expr, 2) for h in statement.hypotheses)
     quantifier = (f"for all {ranges}" if ranges else "") + (f" with {given}" if given else "")
     return f"{quantifier}: {goal_text(statement.goal)}" if quantifier else goal_text(statement.goal)
-
-
-def symbol_text(s: Symbol) -> str:
-    return f"{s.var.name} {kinds_text(s.kinds)}: {s.meaning or s.var.name}"

@@ -96,6 +96,14 @@ class TileBuilder:
         """The lanes of ``a`` that lie in its range."""
         return self.elementwise("lt", (self.lower(a), self.lower(a.extent)), "bool")
 
+    def lanes(self, axes: tuple[Axis, ...]) -> Value | None:
+        """The lanes that lie in the range of every one of the axes; None where all do."""
+        mask: Value | None = None
+        for a in axes:
+            if not self.exact(a):
+                mask = self.both(mask, self.lane(a))
+        return mask
+
     def both(self, a: Value | None, b: Value) -> Value:
         return b if a is None else self.elementwise("and", (a, b), "bool")
 

@@ -121,10 +121,7 @@ class TileExpressions(TileBuilder):
         indices = tuple(self.lower(i) for i in e.indices)
         axes = self.sorted(tuple(dict.fromkeys(a for v in indices for a in v.axes)))
         self.note_width(axes)
-        mask: Value | None = None
-        for a in axes:
-            if not self.exact(a):
-                mask = self.both(mask, self.lane(a))
+        mask = self.lanes(axes)
         for expr, value, extent in zip(e.indices, indices, shape, strict=True):
             if not (isinstance(expr, Axis) and expr.extent is extent):
                 for test in self._bounds(expr, value, extent):

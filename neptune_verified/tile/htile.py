@@ -67,6 +67,19 @@ class Store:
 Statement = Assign | Rebind | For | Store
 
 
+def reads(s: Statement) -> tuple[Value, ...]:
+    """The values that a statement reads itself (those of a loop's body are the body's)."""
+    match s:
+        case Assign(args=args):
+            return args
+        case Rebind(src=src):
+            return (src,)
+        case Store(indices=indices, value=value, mask=mask):
+            return (*indices, value, *((mask,) if mask else ()))
+        case For():
+            return ()
+
+
 @dataclass(frozen=True, slots=True)
 class OutputTensor:
     name: str

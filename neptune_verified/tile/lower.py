@@ -41,6 +41,7 @@ from neptune_verified.tile.htile import (
     TileKernel,
     TileProgram,
     Value,
+    reads,
 )
 
 
@@ -102,15 +103,9 @@ class _Kernel(TileExpressions):
 
         def mark(statements: list[Statement]) -> None:
             for s in statements:
-                match s:
-                    case Assign(_, _, args):
-                        used.update(a.name for a in args)
-                    case Rebind(_, src):
-                        used.add(src.name)
-                    case Store(_, indices, value, mask):
-                        used.update(v.name for v in (*indices, value, *((mask,) if mask else ())))
-                    case For(body=body):
-                        mark(body)
+                used.update(v.name for v in reads(s))
+                if isinstance(s, For):
+                    mark(s.body)
 
         def sweep(statements: list[Statement]) -> bool:
             keep: list[Statement] = []
@@ -201,10 +196,7 @@ class _Kernel(TileExpressions):
         dims = self.sorted(tuple(a for a in out.axes if self.is_tile(a)))
         value = self.broadcast(value, dims)
         indices = tuple(self.lower(a) for a in out.axes)
-        mask: Value | None = None
-        for a in dims:
-            if not self.exact(a):
-                mask = self.both(mask, self.lane(a))
+        mask = self.lanes(dims)
         mask = self.align(mask, dims) if mask else None
         scope.statements.append(Store(out.name, indices, value, mask))
 

@@ -6,7 +6,7 @@ import keyword
 from collections import Counter
 
 from neptune_verified.ir.expr import Axis, Const, Expr, Op, Size
-from neptune_verified.tile.htile import Assign, For, Rebind, Statement, Store, TileKernel, Value
+from neptune_verified.tile.htile import Assign, For, Rebind, Statement, Store, TileKernel, Value, reads
 from neptune_verified.tile.ops import HELPERS, TRITON_TYPES, call, literal
 
 _ALWAYS_INLINE = ("const", "size", "align")
@@ -59,15 +59,11 @@ class BodyPrinter:
 
     def _count(self, statements: tuple[Statement, ...] | list[Statement]) -> None:
         for s in statements:
-            match s:
-                case Assign(_, _, args):
-                    self.uses.update(a.name for a in args)
-                case Rebind(dst, src):
-                    self.uses.update((dst.name, src.name, src.name))
-                case Store(_, indices, value, mask):
-                    self.uses.update(v.name for v in (*indices, value, *((mask,) if mask else ())))
-                case For(body=body):
-                    self._count(body)
+            self.uses.update(v.name for v in reads(s))
+            if isinstance(s, Rebind):  # a value that is carried on, and the one that it takes, stay variables
+                self.uses.update((s.dst.name, s.src.name))
+            elif isinstance(s, For):
+                self._count(s.body)
 
     # -- lines -----------------------------------------------------------------------------------------------
 
@@ -115,18 +111,7 @@ class BodyPrinter:
 
     @staticmethod
     def _last_use(statements: tuple[Statement, ...] | list[Statement]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for k, s in enumerate(statements):
-            match s:
-                case Assign(_, _, args):
-                    found |= {a.name: k for a in args}
-                case Rebind(_, src):
-                    found[src.name] = k
-                case Store(_, indices, value, mask):
-                    found |= {v.name: k for v in (*indices, value, *((mask,) if mask else ()))}
-                case For():
-                    pass
-        return found
+        return {v.name: k for k, s in enumerate(statements) for v in reads(s)}
 
     def _inlined(
         self,
@@ -246,7 +231,7 @@ class BodyPrinter:
         assert isinstance(own, tuple)
         if own == s.dst.axes:
             return text
-        return f"{text}[{', '.join(':' if a in own else 'None' for a in s.dst.axes)}]"
+        return text + _index(own, s.dst.axes)
 
     def _reduce(self, s: Assign, x: str) -> str:
         reducer, axis = s.attr
@@ -287,4 +272,9 @@ class BodyPrinter:
     def _spread(offset: str, v: Value, axes: tuple[Axis, ...]) -> str:
         if v.axes == axes or len(v.axes) == len(axes):
             return f"({offset})"
-        return f"({offset})[{', '.join(':' if a in v.axes else 'None' for a in axes)}]"
+        return f"({offset})" + _index(v.axes, axes)
+
+
+def _index(own: tuple[Axis, ...], axes: tuple[Axis, ...]) -> str:
+    """``[:, None]`` and the like: the dimensions of ``own`` among those of ``axes``."""
+    return f"[{', '.join(':' if a in own else 'None' for a in axes)}]"
