@@ -188,5 +188,8 @@ def _point(failed: Proved) -> str:
     if found is None:
         return ""
     meaning = {s.var.name: s.meaning for s in failed.obligation.statement.symbols}
-    elements = {k: m for k, m in meaning.items() if k.startswith(("c", "b")) and "[" in m}
-    return found.text(elements)
+    shown = [
+        f"{meaning[k] if k.startswith(('c', 'b')) and '[' in meaning.get(k, '') else k} = {v}"
+        for k, v in found.values.items()
+    ]
+    return f"at {', '.join(shown)}: {found.left} instead of {found.right}"

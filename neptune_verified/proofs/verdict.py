@@ -44,11 +44,7 @@ class Counterexample:
     right: str
 
     def __str__(self) -> str:
-        return self.text({})
-
-    def text(self, names: Mapping[str, str]) -> str:
-        """The point and both sides, with the symbols in ``names`` called as it says."""
-        point = ", ".join(f"{names.get(k, k)} = {v}" for k, v in self.values.items())
+        point = ", ".join(f"{k} = {v}" for k, v in self.values.items())
         if self.left == self.right:
             return f"at {point}: both sides are {self.left}"
         return f"at {point}: {self.left} instead of {self.right}"
