@@ -144,7 +144,7 @@ class KindAnalysis:
 
     def declared(self, subject: str) -> Kinds:
         kinds = FINITE
-        if self.has(subject, "positive") or self._at_least(subject, 1):
+        if self.has(subject, "positive") or self._at_least(subject, 0, strictly=True):
             kinds = frozenset({POS})
         elif self.has(subject, "nonnegative") or self._at_least(subject, 0):
             kinds = NONNEGATIVE
@@ -152,9 +152,9 @@ class KindAnalysis:
             kinds = frozenset({NEG, POS})
         return kinds | {NINF} if self.has(subject, "finite_or_minus_infinity") else kinds
 
-    def _at_least(self, subject: str, bound: float) -> bool:
+    def _at_least(self, subject: str, bound: float, strictly: bool = False) -> bool:
         fact = self.facts.get((subject, "at_least"))
-        return fact is not None and fact.value is not None and fact.value >= bound
+        return fact is not None and fact.value is not None and (fact.value > bound or fact.value == bound and not strictly)
 
     def of(self, e: Expr) -> Kinds:
         if e not in self.memo:

@@ -31,7 +31,7 @@ from neptune_verified.ir.program import ASSUMPTION_KINDS, Assumption, Program
 #: Bound axes of reductions; an axis of that name outside would be captured.
 BOUND = re.compile(r"r[0-9]+_[0-9]+")
 #: Symbols of the statements about one edge or hoist: a carried value of such a name would be taken for one of them.
-RESERVED = re.compile(rf"{T}|[xyz]|[bc][0-9]+|[XAxy][0-9]+|\w+_(new|later)")
+RESERVED = re.compile(rf"{T}|[xyz]|[bc][0-9]+|[XAxy][0-9]+|\w+_(new|later|final)")
 GUARD_POINTS = ("-inf", "zero", "+inf")
 ARITHMETIC = ("add", "sub", "mul", "div", "pow", "max", "min", "floordiv", "floormod")
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")

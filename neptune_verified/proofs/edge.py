@@ -14,9 +14,11 @@ from itertools import product
 from neptune_verified.ir.expr import (
     INF,
     Expr,
+    Op,
     Size,
     Var,
     const,
+    contains,
     op,
     substitute,
     subterms,
@@ -41,6 +43,10 @@ from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import Abstraction, UnsupportedTerm
 from neptune_verified.proofs.evaluation import require_same_evaluation
 from neptune_verified.proofs.statement import Goal, Hypothesis, Statement, Symbol
+
+
+#: Operations through which a term keeps its relation to an element, whatever else it holds.
+_SIMPLE = ("add", "sub", "mul", "neg", "abs", "max", "min", "cast")
 
 
 def implies(a: Expr, b: Expr) -> Expr:
@@ -69,6 +75,7 @@ class Edge:
         self.abstract = Abstraction(self.analysis, [var(T, consumer.value.dtype), *self._pairs()])
         self.axes = consumer.value.axes
         values = {c.value: self.symbols[c.name][0] for c in self.producers}
+        self._keep_elements(read_carried(consumer.value.body, values), values)
         self.g = self.abstract(read_carried(consumer.value.body, values))
         self.elements = {c.name: self._element(c) for c in self.producers}
         self.state: dict[str, Kinds] = {}
@@ -84,6 +91,17 @@ class Edge:
 
     def _pairs(self) -> list[Var]:
         return [s for pair in self.symbols.values() for s in pair]
+
+    def _keep_elements(self, body: Expr, values: dict[Expr, Expr]) -> None:
+        """Elements of producers become symbols of their own, where all that the term makes of them is simple: then
+        ``max(x, 0)`` keeps its relation to the x of a running maximum."""
+        fixed = set(self._pairs())
+        for c in self.producers:
+            x = substitute(c.value.body, dict(zip(c.value.axes, self.axes, strict=True)))
+            around = [e for e in subterms(body) if e is not x and not fixed & set(subterms(e)) and contains(e, [x])]
+            inside = set(subterms(read_carried(x, values)))
+            if around and not fixed & inside and all(isinstance(e, Op) and e.name in _SIMPLE for e in around):
+                self.abstract(x)
 
     def _element(self, c: Carried) -> Expr:
         """The reduced term of producer ``c`` at the same element, over the old values of its own producers."""

@@ -30,7 +30,7 @@ from neptune_verified.proofs.evaluate import (
     show,
 )
 from neptune_verified.proofs.limits import LIMITS, Limits
-from neptune_verified.proofs.statement import BOOL_KINDS, NUMBER_KINDS, Defined, Equal, Holds, Refines, Statement
+from neptune_verified.proofs.statement import BOOL_KINDS, NUMBER_KINDS, Defined, Equal, Holds, NeverFalse, Refines, Statement
 from neptune_verified.proofs.verdict import Counterexample
 
 #: Simplest first: 0, 1, -1, small integers, halves, infinities.
@@ -163,6 +163,8 @@ class Search:
                 return Outcome(True, True, sides[0] is not UNDEFINED, sides, values)
             case Holds():
                 return Outcome(True, True, sides[0] is True, sides, values)
+            case NeverFalse():
+                return Outcome(True, sides[0] is not UNDEFINED, sides[0] is not False, sides, values)
 
     def is_counterexample(self, point: dict[Var, Value]) -> bool:
         """False at both precisions, with the same values on both sides."""
@@ -185,7 +187,7 @@ class Search:
                     left, right = show(sides[0], 40), show(sides[1], 40)
             case Defined():
                 right = "a defined value"
-            case Holds():
+            case Holds() | NeverFalse():
                 right = "true"
         return Counterexample({v.name: show(point[v]) for v in self.vars}, left, right)
 
@@ -241,6 +243,8 @@ class Search:
             return {"true": [True], "false": [False]}
         own = [n.value for n in self.terms.nodes if isinstance(n, Const) and isinstance(n.value, Fraction)]
         near = [c + d for c in own if abs(c) < 1_000_000 for d in (0, 1, -1)]
+        # Bounds of a type or of an input, and how close to 0 a value may come that they divide.
+        near += [x for c in own if abs(c) >= 1_000_000 for x in (c, -c, c / 2, 1 / c)]
         pools: dict[str, list[Value]] = {kind: [] for kind in NUMBER_KINDS}
         for x in (*SIMPLE, *near):
             kind = kind_of(x)

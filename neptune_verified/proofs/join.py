@@ -21,12 +21,13 @@ Associativity and commutativity of C follow: both sides of ``C(C(x, y), z) = C(x
 
 from __future__ import annotations
 
-from neptune_verified.ir.expr import REDUCERS, Expr, Var, op, substitute, var
+from neptune_verified.ir.expr import REDUCERS, Expr, op, var
 from neptune_verified.ir.loops import LoopProgram, Nest, Pass
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.kernel import Proved, Prover, Refused, VerifiedProgram
 from neptune_verified.proofs.obligations import Edge, Obligation, implies
+from neptune_verified.proofs.states import dead_claim, second, second_symbols
 from neptune_verified.proofs.statement import Equal, Goal, Hypothesis, Refines, Symbol
 
 
@@ -57,31 +58,19 @@ class _Join:
         fact = implies(condition, op("eq", t, self.neutral))
         return [Hypothesis(fact, f"derived: O14, {self.consumer.name} is neutral while a producer is dead")]
 
-    def second(self, e: Expr) -> Expr:
-        """``e`` at another element, with symbols of its own."""
-        return substitute(e, {v: var(f"{v.name}d", v.dtype) for v in self.moving()})
-
-    def moving(self) -> list[Var]:
-        """Elements proper; the other subterms are parameters, the same ones in every split."""
-        bound = set(self.consumer.value.axes)
-        return [v for x, v in self.edge.abstract.elements.items() if x.free & bound]
-
     def obligations(self) -> list[Obligation]:
         edge, f = self.edge, self.reducer.combine
         h = edge.repair
         G = edge.guarded(edge.g, self.consumer)
         t = var("t", self.dtype)
         goals: list[tuple[str, str, Goal, list[Hypothesis]]] = []
-        dead = self.dead("")
+        dead = dead_claim(edge)
         if dead is not None:
-            facts = [*edge.seen(""), Hypothesis(dead, "domain: a producer is dead")]
-            # Where no element can be seen by a dead producer (all terms finite), dead means that nothing was seen.
-            if edge.possible([x.expr for x in facts]):
-                goals.append(("O14", "dead", Equal(G, self.neutral), facts))
-        at_a, at_b = edge.at_new(G, "_a"), self.second(edge.at_new(G, "_b"))
-        joined = f(edge.at_new(G, "_ab"), self.second(edge.at_new(G, "_ab")))
+            goals.append(("O14", "dead", *dead))
+        at_a, at_b = edge.at_new(G, "_a"), second(edge, edge.at_new(G, "_b"))
+        joined = f(edge.at_new(G, "_ab"), second(edge, edge.at_new(G, "_ab")))
         reach = edge.later("_a", "_ab") + edge.later("_b", "_ab") + edge.seen("_a")
-        reach += [Hypothesis(self.second(x.expr), x.origin) for x in edge.seen("_b")]
+        reach += [Hypothesis(second(edge, x.expr), x.origin) for x in edge.seen("_b")]
         goals.append(("O15", "join", Refines(f(h(at_a, "_a", "_ab"), h(at_b, "_b", "_ab")), joined), reach))
         facts = edge.later("", "_new") + self.neutral_while_dead(t, "_new")
         goals.append(("O15", "neutral", Equal(f(h(self.neutral), h(t, "_new", "_new")), t), facts))
@@ -95,9 +84,7 @@ class _Join:
         for c in edge.producers:
             for suffix, when in (("_a", "in one split"), ("_b", "in the other"), ("_ab", "joined")):
                 symbols.append(Symbol(var(c.name + suffix, c.value.dtype), edge.state[c.name], f"{c.name} {when}"))
-        kinds = {v: edge.abstract.kinds_of(x) for x, v in edge.abstract.elements.items()}
-        for v in self.moving():
-            symbols.append(Symbol(var(f"{v.name}d", v.dtype), kinds[v], "an element of the other split"))
+        symbols += second_symbols(edge, "an element of the other split")
         step = f"split-K update of {name} over {', '.join(c.name for c in edge.producers)}"
         return Obligation(kind, part, name, step, edge.statement(goal, facts, tuple(symbols)))
 

@@ -1,4 +1,4 @@
-"""Trusted: what must hold for a fused edge and for a hoist (O1 to O6).
+"""Trusted: what must hold for a fused edge and for a hoist (O1 to O7, O14).
 
 **A fused edge.** Consumer X = Reduce(f, g(r, c)) runs in the same pass as its producers r. With the guard y(.) of the
 repair, write G(r, c) = g(y(r), c) for the emitted term and H(t, r, r') for the emitted repair. The loop keeps
@@ -14,9 +14,11 @@ and a step of the loop, from r to r', needs exactly
     O6  (a) H is defined for every reachable state; (b) G(r, c) = g(r, c) wherever g(r, c) is defined, so the loop ends
         with the definition's value wherever there is one
     O3  H(t, r, r) = t, H(H(t, r, r'), r', r'') = H(t, r, r'') for live states; a schedule may skip or repeat a rescale
+    O7  no derived value leaves the finite range of its type where the definition's values do not (``proofs.ranges``)
+    O14 the state after each step is the definition's reduction over the elements seen (``proofs.states``)
 
 **A hoist** replaces ``Reduce(f, old_j)`` by ``T(Reduce(f, x_j), Reduce(f, y_j), ...)`` with a template T over loop-invariant
-values: O1 ``T(x_j, y_j, ...) = old_j``, O2 ``T`` distributes over f in all slots at once, O4 ``T(e_f, ...) = e_f``.
+values: O1 ``T(x_j, y_j, ...) = old_j``, O2 ``T`` distributes over f in all slots at once, O4 ``T(e_f, ...) = e_f``, and O7.
 """
 
 from __future__ import annotations
@@ -46,12 +48,14 @@ from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import Abstraction, UnsupportedTerm
 from neptune_verified.proofs.edge import Edge, implies, require_defined, used_variables, variables
 from neptune_verified.proofs.evaluation import require_hoistable
+from neptune_verified.proofs.ranges import edge_ranges, hoist_ranges
+from neptune_verified.proofs.states import step_claim
 from neptune_verified.proofs.statement import Defined, Equal, Goal, Hypothesis, Refines, Statement, Symbol
 
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """One statement that must hold: ``kind`` is O1 to O6, ``part`` tells statements of one kind apart, ``stage`` is the
+    """One statement that must hold: ``kind`` is O1 to O7, O14 or O15, ``part`` tells statements of one kind apart, ``stage`` is the
     consumer, ``step`` the transformation that needs it."""
 
     kind: str
@@ -91,6 +95,11 @@ def edge_obligations(program: Program, nest: Nest, p: Pass, consumer: Carried) -
         *reducer_laws(consumer, edge.kinds),
         make("O6", "repair", Defined(h(t)), reach),
         make("O6", "term", Refines(edge.at_new(G), edge.at_new(edge.g)), edge.seen("_new")),
+        *(
+            Obligation("O7", part, consumer.name, label, statement)
+            for part, statement in edge_ranges(program, nest, p, consumer).statements()
+        ),
+        make("O14", "step", *step_claim(edge)),
     )
 
 
@@ -192,15 +201,21 @@ def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
         ("O2", Equal(fill(both), f.combine(fill(xs), fill(ys)))),
         ("O4", Equal(fill([e(s.dtype) for s in slots]), e(hoist.old.dtype))),
     ]
+    slot_symbols = [Symbol(s, kinds[s], f"a partial result of {hoist.name}") for s in slots]
+    leaves = {v: x for x, v in (*names.items(), *abstract.elements.items())}
+    terms = dict(zip(slots, inner, strict=True))
+    # Only O1 and O7 speak of an element of the domain, which the reductions over that domain have seen.
+    claims = [(kind, "hoist", goal, seen if kind == "O1" else [], ()) for kind, goal in goals]
+    ranges = hoist_ranges(hoist, program, analysis, leaves, terms, template, old, seen)
+    claims += [("O7", f"hoist.{part}", goal, facts, extra) for part, goal, facts, extra in ranges]
     result = []
-    for kind, goal in goals:
+    for kind, part, goal, hypotheses, extra in claims:
         used = used_variables(goal)
-        symbols = [*x_symbols, *y_symbols, *invariant_symbols, *abstract.symbols(show)]
-        # Only O1 speaks of an element of the domain, which the reductions over that domain have seen.
-        facts = tuple(h for h in seen if kind == "O1" and variables(h.expr) & used)
+        symbols = [*extra, *x_symbols, *y_symbols, *slot_symbols, *invariant_symbols, *abstract.symbols(show)]
+        facts = tuple(h for h in hypotheses if variables(h.expr) & used)
         used |= {v for h in facts for v in variables(h.expr)}
         statement = Statement(tuple(s for s in symbols if s.var in used), facts, goal)
-        result.append(Obligation(kind, "hoist", hoist.name, f"hoisting out of {hoist.name}", statement))
+        result.append(Obligation(kind, part, hoist.name, f"hoisting out of {hoist.name}", statement))
     return tuple(result)
 
 

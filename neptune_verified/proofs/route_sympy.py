@@ -16,11 +16,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import sympy as sp
 
-from neptune_verified.ir.expr import Expr, Op, Var
+from neptune_verified.ir.expr import Const, Expr, Op, Var
 from neptune_verified.proofs import falsify
 from neptune_verified.proofs.limits import LIMITS, Limits
 from neptune_verified.proofs.statement import (
@@ -30,9 +31,11 @@ from neptune_verified.proofs.statement import (
     Defined,
     Equal,
     Holds,
+    NeverFalse,
     Refines,
     Statement,
 )
+from neptune_verified.proofs.sympy_bounds import EVERYTHING, Box
 from neptune_verified.proofs.sympy_terms import (
     INF,
     UNDEFINED,
@@ -147,6 +150,19 @@ class Split:
         self.deadline = time.monotonic() + timeout_ms / 1000
         self.fresh = itertools.count()
         self.hypotheses = [h.expr for h in statement.hypotheses]
+        #: Hypotheses that bound a symbol by a number narrow its box; they are not used by substitution.
+        self.bounding = {k for k, h in enumerate(self.hypotheses) if any(True for _ in limits_of(h))}
+
+    def boxes(self, case: Case) -> dict[Any, Box]:
+        """What the hypotheses say of the values of symbols in this case."""
+        found: dict[Any, Box] = {}
+        for k in self.bounding:
+            for v, low, number, unless_zero in limits_of(self.hypotheses[k]):
+                x = case.env.get(v)
+                if isinstance(x, sp.Basic) and (not unless_zero or x.is_zero is False):
+                    lo, hi = found.get(x, EVERYTHING)
+                    found[x] = (max(lo, number), hi) if low else (lo, min(hi, number))
+        return found
 
     def tick(self) -> None:
         if time.monotonic() > self.deadline:
@@ -201,7 +217,7 @@ class Split:
 
     def step(self, case: Case) -> list[Case] | str | None:
         """Smaller cases to look at instead; None if the goal holds in this one; a reason why it is not seen to."""
-        evaluator = Evaluator(case.env, case.assumed, self.tick)
+        evaluator = Evaluator(case.env, case.assumed, self.tick, self.boxes(case))
         try:
             return self.look(case, evaluator)
         except Contradiction:
@@ -215,7 +231,7 @@ class Split:
             except Unsupported:
                 continue
             except Undecided as e:
-                if k not in case.used:
+                if k not in case.used and k not in self.bounding:
                     parts = self.use(h, evaluator, case.mark(k), e)
                     if parts is not None:
                         return parts
@@ -240,6 +256,9 @@ class Split:
                 return evaluator.value(term) is not UNDEFINED
             case Holds(predicate):
                 return evaluator.value(predicate) is True
+            case NeverFalse(predicate):
+                value = evaluator.value(predicate)
+                return value is True or value is UNDEFINED
 
     def refine(self, case: Case, evaluator: Evaluator) -> list[Case] | str:
         """The goal is not seen to hold: an absolute value that SymPy introduced still calls for a split."""
@@ -355,7 +374,24 @@ class Split:
             if case.signs.get(x) == ALL and not other.has(x):
                 d = self.symbol("d", signs)
                 return [case.replace(x, other + direction * d, {d: signs})]
-        return None
+        if len(case.assumed) >= MOST_ASSUMED or high - low in case.assumed:
+            return None
+        return [case.assume(high - low, sign) for sign in sorted(signs)]
+
+
+def limits_of(h: Expr) -> Iterator[tuple[Var, bool, Any, bool]]:
+    """(symbol, from below, number, unless 0) for each bound of a symbol that h states: ``x <= 3``, also in an ``and``.
+
+    ``x <= 3 or x == +inf`` bounds the finite values of x, ``x == 0 or x >= 3`` those that are not 0."""
+    match h:
+        case Op("and", (p, q)):
+            yield from limits_of(p)
+            yield from limits_of(q)
+        case Op("or", (Op("eq", (a, Const(value))), rest)) if isinstance(value, float) or value == 0:
+            other = isinstance(value, Fraction)
+            yield from ((x, low, n, zero or other) for x, low, n, zero in limits_of(rest) if x is a)
+        case Op("le" | "ge" as name, (Var() as x, Const(Fraction() as value))):
+            yield x, name == "ge", sp.Rational(value.numerator, value.denominator), False
 
 
 def difference(e: Any) -> tuple[Any, Any] | None:

@@ -17,7 +17,7 @@ from neptune_verified.ir.expr import Var
 from neptune_verified.proofs import falsify
 from neptune_verified.proofs.evaluate import INF, Value
 from neptune_verified.proofs.limits import LIMITS, Limits
-from neptune_verified.proofs.statement import Defined, Equal, Holds, Refines, Statement
+from neptune_verified.proofs.statement import Defined, Equal, Holds, NeverFalse, Refines, Statement
 from neptune_verified.proofs.verdict import Counterexample, RouteResult, Verdict
 from neptune_verified.proofs.z3_cases import UNDEFINED, Lowering, TooManyCases
 from neptune_verified.proofs.z3_guards import Case, Guard, meet
@@ -100,6 +100,10 @@ class Goal:
             case Holds():
                 for guard, value in cases[0]:
                     if value != ("bool", True):
+                        self.fail(guard, value)
+            case NeverFalse():
+                for guard, value in cases[0]:
+                    if value != ("bool", True) and value != UNDEFINED:
                         self.fail(guard, value)
 
     def compare(self, guard: Guard, left: tuple[object, ...], right: tuple[object, ...]) -> None:

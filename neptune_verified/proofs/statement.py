@@ -12,6 +12,7 @@ Goals::
     Refines(lhs, rhs)   where rhs is defined, lhs is defined and equal to it
     Defined(term)       the term is defined
     Holds(predicate)    the predicate is defined and true
+    NeverFalse(predicate)    the predicate is true wherever it is defined
 """
 
 from __future__ import annotations
@@ -64,7 +65,12 @@ class Holds:
     predicate: Expr
 
 
-Goal = Equal | Refines | Defined | Holds
+@dataclass(frozen=True, slots=True)
+class NeverFalse:
+    predicate: Expr
+
+
+Goal = Equal | Refines | Defined | Holds | NeverFalse
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,5 +87,5 @@ class Statement:
                 return (lhs, rhs)
             case Defined(term):
                 return (term,)
-            case Holds(predicate):
+            case Holds(predicate) | NeverFalse(predicate):
                 return (predicate,)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from neptune_verified.ir.expr import Expr, Op
 from neptune_verified.ir.printing import Printer
-from neptune_verified.proofs.statement import Defined, Equal, Goal, Holds, Refines, Statement
+from neptune_verified.proofs.statement import Defined, Equal, Goal, Holds, NeverFalse, Refines, Statement
 
 _FINITE = {
     "neg zero pos": "finite",
@@ -64,6 +64,8 @@ def goal_text(goal: Goal) -> str:
             return f"{expr_text(term)} is defined"
         case Holds(predicate):
             return expr_text(predicate)
+        case NeverFalse(predicate):
+            return f"{expr_text(predicate)} wherever it is defined"
 
 
 def statement_text(statement: Statement) -> str:

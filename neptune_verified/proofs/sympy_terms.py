@@ -16,6 +16,7 @@ from typing import Any
 import sympy as sp
 
 from neptune_verified.ir.expr import FLOATS, INTS, Const, Expr, Op, Var
+from neptune_verified.proofs import sympy_bounds
 
 INF = math.inf
 #: sympy.Expr | +-inf | bool | Undefined; SymPy has no types to name.
@@ -130,10 +131,11 @@ def exp(x: Value) -> Value:
 
 
 class Operations:
-    """The operations in one case, in which the expressions of ``assumed`` have the given signs."""
+    """The operations in one case, in which the expressions of ``assumed`` have the given signs, and those of ``boxes``
+    lie in the given intervals."""
 
-    def __init__(self, assumed: Mapping[Any, int]) -> None:
-        self.assumed = assumed
+    def __init__(self, assumed: Mapping[Any, int], boxes: Mapping[Any, sympy_bounds.Box]) -> None:
+        self.assumed, self.boxes = assumed, boxes
         self.table: dict[str, Callable[..., Value]] = {
             "add": add, "sub": lambda x, y: add(x, -y), "mul": self.mul, "div": self.div, "pow": self.power,
             "neg": lambda x: -x, "abs": self.absolute,
@@ -151,9 +153,13 @@ class Operations:
         possible = signs(e)
         if not possible:
             raise ValueError(f"SymPy gives {e} no sign")
-        if e in self.assumed:
-            possible &= {self.assumed[e]}
+        for form, direction in ((e, 1), (-e, -1)):
+            if form in self.assumed:
+                possible &= {direction * self.assumed[form]}
         live = [k for k, group in enumerate(groups) if possible & set(group)]
+        if len(live) > 1 and self.boxes:
+            possible &= sympy_bounds.signs(e, self.boxes)
+            live = [k for k, group in enumerate(groups) if possible & set(group)]
         if len(live) == 1:
             return live[0]
         if not live:
@@ -257,9 +263,15 @@ class Operations:
 class Evaluator:
     """Values of expressions in one case: ``env`` gives the symbols' values; ``tick`` is called at each operation."""
 
-    def __init__(self, env: Mapping[Var, Value], assumed: Mapping[Any, int], tick: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        env: Mapping[Var, Value],
+        assumed: Mapping[Any, int],
+        tick: Callable[[], None],
+        boxes: Mapping[Any, sympy_bounds.Box] | None = None,
+    ) -> None:
         self.env, self.tick = env, tick
-        self.operations = Operations(assumed)
+        self.operations = Operations(assumed, boxes or {})
         self.memo: dict[Expr, Value] = {}
 
     def value(self, e: Expr) -> Value:

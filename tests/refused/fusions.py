@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from tvm import te, tirx
 
-from neptune_verified.frontend.te import neg_inf
+from neptune_verified.frontend.te import neg_inf, positive
 from tests.accepted.harness import F32, Array, Draw, Graph
-from tests.accepted.programs import col, ints, low, sq, top, total
+from tests.accepted.programs import col, ints, low, positives, sq, top, total
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,12 @@ pair("max_of_distances", "O1", SUM, MAX, lambda x, m: te.abs(x - m), lambda x, m
 
 pair("product_of_shifted", "O2", MAX, product, lambda x, m: te.exp(x - m), lambda x, m: np.exp(x - m))
 
+# ------------------------------------------------- range: the update is right over the reals, and would overflow (O7)
+
+# The least of the elements so far, or their mean, bounds no exponential: exp(0 - (-1000)) is +inf in every type.
+pair("shift_by_the_least", "O7.argument", MIN, SUM, lambda x, m: te.exp(x - m), lambda x, m: np.exp(x - m))
+pair("shift_by_a_sum", "O7.argument", SUM, SUM, lambda x, m: te.exp(x - m), lambda x, m: np.exp(x - m))
+
 
 def registered(
     obligation: str, reference: Callable[..., tuple[Array, ...]], **options: Any
@@ -229,6 +235,45 @@ def one_consumer_of_two() -> Graph:
     m = g.row("m", te.max, lambda i, j: x[i, j])
     n = g.row("n", te.sum, lambda i, j: te.exp(x[i, j] - m[i]))
     return g.returns(n, g.row("s", te.sum, lambda i, j: te.abs(x[i, j] - m[i])))
+
+
+# ----------------------------------------------------------------------------------------------------------- range (O7)
+
+
+@registered("O7.quotient", lambda x, w: (low(x / col(total(w))),), draws={"w": positives})
+def divisor_that_may_be_tiny() -> Graph:
+    """The first of the w may be 1e-30, their sum 1: then x / w overflows where the definition does not."""
+    g = Graph()
+    x, w = g.input("x"), g.input("w")
+    g.facts = [positive(w)]
+    m = g.row("m", te.sum, lambda i, j: w[i, j])
+    return g.returns(g.row("s", te.min, lambda i, j: x[i, j] / m[i]))
+
+
+@registered("O7.argument", lambda x: (total(np.exp(x - col(top(x)))),))
+def maximum_in_another_order() -> Graph:
+    """The last k elements say nothing about the first k."""
+    g = Graph()
+    x = g.input("x")
+    m = g.row("m", te.max, lambda i, j: x[i, g.N - 1 - j])
+    return g.returns(g.row("s", te.sum, lambda i, j: te.exp(x[i, j] - m[i])))
+
+
+@registered("O7.argument", lambda x, b: (total(np.exp(x + b - col(top(x)))),), tolerance=1e-4)
+def bias_after_the_maximum() -> Graph:
+    """exp(x + b - max x): the bias is not under the maximum."""
+    g = Graph()
+    x, b = g.input("x"), g.input("b")
+    m = g.row("m", te.max, lambda i, j: x[i, j])
+    return g.returns(g.row("s", te.sum, lambda i, j: te.exp(x[i, j] + b[i, j] - m[i])))
+
+
+@registered("O7.relative", lambda x: (np.prod(np.exp(0.01 * x / col(total(np.abs(x) + 1))), axis=-1),))
+def power_of_a_product() -> Graph:
+    g = Graph()
+    x = g.input("x")
+    m = g.row("m", te.sum, lambda i, j: te.abs(x[i, j]) + 1.0)
+    return g.returns(g.row("s", product, lambda i, j: te.power(te.exp(x[i, j] * 0.01), 1.0 / m[i])))
 
 
 # ------------------------------------------------------------------------- a running value that no term can be made of
