@@ -310,7 +310,11 @@ def _general_power(e: Op, a: Range, b: Range, infinite: bool) -> Range:
     if isinstance(exponent, Const) and isinstance(exponent.value, Fraction):
         zero = point(0) if infinite and exponent.value < 0 else None
         return hull(None if a is None else power(a, exponent.value), zero)
-    if infinite or a is None or b is None or a.lo <= 0:
+    if infinite or a is None or b is None:
+        return ANY
+    if a.lo >= 0 and a.hi <= 1 and b.lo >= 0:
+        return Interval(Fraction(0), Fraction(1))
+    if a.lo <= 0:
         return ANY
     logs = Interval(_log(a.lo, False), _log(a.hi, True))
     product = multiply(logs, b)
@@ -354,9 +358,7 @@ class Intervals:
 
     ``fits``: values of the definition are taken to be in the range of their types (what O7 may assume)."""
 
-    def __init__(
-        self, analysis: KindAnalysis, given: Mapping[Expr, Range] | None = None, fits: bool = True
-    ) -> None:
+    def __init__(self, analysis: KindAnalysis, given: Mapping[Expr, Range] | None = None, fits: bool = True) -> None:
         self.analysis, self.fits = analysis, fits
         self.memo: dict[Expr, Range] = dict(given or {})
 

@@ -154,7 +154,9 @@ class KindAnalysis:
 
     def _at_least(self, subject: str, bound: float, strictly: bool = False) -> bool:
         fact = self.facts.get((subject, "at_least"))
-        return fact is not None and fact.value is not None and (fact.value > bound or fact.value == bound and not strictly)
+        return (
+            fact is not None and fact.value is not None and (fact.value > bound or fact.value == bound and not strictly)
+        )
 
     def of(self, e: Expr) -> Kinds:
         if e not in self.memo:

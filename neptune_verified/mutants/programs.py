@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from neptune_verified.ir.expr import INF, Axis, Expr, axis, const, op, read, reduce_, size
+from neptune_verified.ir.expr import INF, Axis, Expr, Size, axis, const, op, read, reduce_, size
 from neptune_verified.ir.program import Assumption, Program, Stage, Tensor
 
 F = "float32"
@@ -49,6 +49,12 @@ def if_zero(x: Expr, value: Expr) -> Expr:
     return op("select", op("eq", x, num(0)), num(0), value)
 
 
+def default_bounds(inputs: Iterable[Tensor], sizes: Iterable[Size]) -> tuple[Assumption, ...]:
+    """What the front end assumes of every program: |x| <= 2^40, lengths below 2^31."""
+    bounds = [(t.name, 2**40) for t in inputs if t.dtype == F] + [(s.name, 2**31 - 1) for s in sizes]
+    return tuple(Assumption("bounded", name, bound, origin="default") for name, bound in bounds)
+
+
 @dataclass
 class Rows:
     """A program under construction; every method adds a stage and returns a read of it."""
@@ -80,7 +86,8 @@ class Rows:
     def build(self, *outputs: str) -> Program:
         shapes = {d for t in self.inputs for d in t.shape}
         sizes = tuple(s for s in (M, N) if s in shapes)
-        return Program(self.name, tuple(self.inputs), sizes, tuple(self.stages), outputs, tuple(self.facts))
+        facts = (*self.facts, *default_bounds(self.inputs, sizes))
+        return Program(self.name, tuple(self.inputs), sizes, tuple(self.stages), outputs, facts)
 
 
 def logsumexp() -> Program:

@@ -30,7 +30,16 @@ from neptune_verified.proofs.evaluate import (
     show,
 )
 from neptune_verified.proofs.limits import LIMITS, Limits
-from neptune_verified.proofs.statement import BOOL_KINDS, NUMBER_KINDS, Defined, Equal, Holds, NeverFalse, Refines, Statement
+from neptune_verified.proofs.statement import (
+    BOOL_KINDS,
+    NUMBER_KINDS,
+    Defined,
+    Equal,
+    Holds,
+    NeverFalse,
+    Refines,
+    Statement,
+)
 from neptune_verified.proofs.verdict import Counterexample
 
 #: Simplest first: 0, 1, -1, small integers, halves, infinities.

@@ -26,11 +26,26 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 
 from neptune_verified.ir import intervals as iv
-from neptune_verified.ir.expr import FLOATS, INF, REDUCERS, Const, Expr, Op, Var, children, const, op, subterms, substitute, var
+from neptune_verified.ir.expr import (
+    FLOATS,
+    INF,
+    REDUCERS,
+    Const,
+    Expr,
+    Op,
+    Var,
+    children,
+    const,
+    op,
+    subterms,
+    substitute,
+    var,
+)
 from neptune_verified.ir.intervals import Interval, Intervals, Range
 from neptune_verified.ir.kinds import FINITE, NINF, NONNEGATIVE, PINF, UNDEF, KindAnalysis, Kinds
 from neptune_verified.ir.loops import Carried, Hoist, Nest, Pass, T
 from neptune_verified.ir.program import Program
+from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.edge import Edge, implies, variables
 from neptune_verified.proofs.evaluation import Guards, evaluated
 from neptune_verified.proofs.statement import Goal, Hypothesis, NeverFalse, Statement, Symbol
@@ -103,6 +118,8 @@ class Walk:
     everywhere: bool = False
     claims: list[Claim] = field(default_factory=list)
     fits: bool = True
+    #: Intervals of nodes that are a term's node at an element seen (see ``EdgeRanges.at_extremes``).
+    attained: dict[Expr, Range] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.leaves = dict(self.boxes)
@@ -140,6 +157,8 @@ class Walk:
                 bound = op("or", op("eq", a, const(INF, a.dtype)), bound)
             self.claims.append(("quotient", NeverFalse(bound), facts, ()))
             return found.meet(iv.UNIT)
+        if not found.within(whole) and self.attained.get(e) is not None:
+            return found.meet(self.attained[e])  # type: ignore[arg-type]
         if not found.within(whole):
             if end is not None:
                 bound = op("le", op("abs", e), op("abs", end.value(e)))
@@ -172,11 +191,13 @@ class Walk:
 
     @staticmethod
     def needs_claim(e: Op) -> bool:
-        """Others are bounded by what the function is, choose between operands, or are increasing in an argument whose own
-        interval is claimed."""
-        return e.name in ("add", "sub", "mul", "div", "pow", "sqrt", "rsqrt", "log", "floordiv", "floormod") or (
-            e.name == "cast" and e.args[0].dtype != "bool"
-        )
+        """Others are bounded by what the function is, choose between operands, or are monotone in arguments whose own
+        intervals are claimed."""
+        if e.name == "pow":
+            return isinstance(e.args[1], Const)
+        if e.name == "cast":
+            return e.args[0].dtype != "bool"
+        return e.name in ("add", "sub", "mul", "div", "sqrt", "rsqrt", "log", "floordiv", "floormod")
 
     def claim(self, e: Op, r: Interval) -> None:
         """``e`` lies in ``r`` whenever its operands lie in their intervals."""
@@ -196,7 +217,6 @@ class Walk:
         flat = op(e.name, *(names.get(x, x) for x in e.args), dtype=e.dtype if e.name == "cast" else None)
         self.claims.append(("range", NeverFalse(inside(flat, r, self.kinds_of(e))), hypotheses, tuple(symbols)))
 
-
     def sum_claim(self, term: Expr, r: Interval, n: Fraction, whole: Interval) -> Claim:
         """A sum of up to n values of ``term`` is in the range of the accumulator's type."""
         u, count = self.fresh("u0", term.dtype), self.fresh("count", term.dtype)
@@ -207,7 +227,12 @@ class Walk:
             Hypothesis(op("le", count, const(n, term.dtype)), origin),
             *box_facts(u, iv.short(r), kinds, f"proved: O7, the interval of {expr_text(term)}"),
         ]
-        return "accumulator", goal, facts, (Symbol(count, NONNEGATIVE, "the number of elements"), Symbol(u, kinds, expr_text(term)))
+        return (
+            "accumulator",
+            goal,
+            facts,
+            (Symbol(count, NONNEGATIVE, "the number of elements"), Symbol(u, kinds, expr_text(term))),
+        )
 
 
 class EdgeRanges:
@@ -237,9 +262,24 @@ class EdgeRanges:
         end = End(lambda e: edge_final(edge, e), edge.later("_new", FINAL))
         term = walk.visit(G, edge.seen("_new"), end)
         self.accumulate(walk, G, term)
+        walk.attained = self.at_extremes(walk, G)
         h = edge.repair(self.t)
         walk.visit(h, edge.later("", "_new"), skip=results(h))
         return walk
+
+    def at_extremes(self, walk: Walk, G: Expr) -> dict[Expr, Range]:
+        """A running max or min is an element that was seen: what was claimed of the term's nodes for every such element
+        holds with the old state in its place."""
+        found: dict[Expr, Range] = {}
+        elements = set(self.edge.abstract.elements.values())
+        for c in self.edge.producers:
+            element, state = self.edge.elements[c.name], self.edge.symbols[c.name][0]
+            if c.value.reducer in ("max", "min") and isinstance(element, Var):
+                for n in subterms(G):
+                    if isinstance(n, Op) and variables(n) & elements == {element}:
+                        # 0: where nothing was seen, the state is infinite, and the value infinite or 0.
+                        found[substitute(n, {element: state})] = iv.hull(walk.boxes.get(n), iv.point(0))
+        return found
 
     def states(self) -> list[Var]:
         return [var(c.name + s, c.value.dtype) for c in self.edge.producers for s in ("", "_new", FINAL)]
@@ -252,8 +292,9 @@ class EdgeRanges:
             boxes[v] = self.intervals.of(x)
             origins[v] = self.origin(x, boxes[v])
         for c in edge.producers:
-            repaired = c.repair is not None and c.repair.producers
-            if repaired:
+            if c.repair is not None and c.repair.producers:
+                if edge.pass_.carried.index(c) >= edge.pass_.carried.index(self.consumer):
+                    raise UnsupportedTerm(f"{self.consumer.name} is repaired over {c.name}, which comes after it")
                 r = accumulator_interval(edge.program, edge.nest, edge.pass_, c)
                 why = f"proved: O7 of {c.name}"
             else:
@@ -434,4 +475,5 @@ def edge_ranges(program: Program, nest: Nest, p: Pass, c: Carried) -> EdgeRanges
 
 
 def accumulator_interval(program: Program, nest: Nest, p: Pass, c: Carried) -> Range:
+    """That of a producer, which is carried before its consumer."""
     return edge_ranges(program, nest, p, c).accumulator

@@ -47,6 +47,7 @@ from neptune_verified.proofs.sympy_terms import (
     Value,
     equal,
     infinite,
+    own_signs,
 )
 from neptune_verified.proofs.verdict import RouteResult, Verdict
 
@@ -371,12 +372,13 @@ class Split:
             return self.above(case, high, low, equal_too) or None
         signs = frozenset((0, 1)) if equal_too else frozenset((1,))
         for x, other, direction in ((high, low, 1), (low, high, -1)):
-            if case.signs.get(x) == ALL and not other.has(x):
+            if x in case.signs and not other.has(x):
                 d = self.symbol("d", signs)
-                return [case.replace(x, other + direction * d, {d: signs})]
-        if len(case.assumed) >= MOST_ASSUMED or high - low in case.assumed:
-            return None
-        return [case.assume(high - low, sign) for sign in sorted(signs)]
+                new = other + direction * d
+                # What is known of the sign of x must not be lost.
+                if case.signs[x] == ALL or own_signs(new) <= case.signs[x]:
+                    return [case.replace(x, new, {d: signs})]
+        return None
 
 
 def limits_of(h: Expr) -> Iterator[tuple[Var, bool, Any, bool]]:

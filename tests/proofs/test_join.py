@@ -13,6 +13,7 @@ from neptune_verified.ir.interpret import run_program
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.program import Program, Stage, Tensor
 from neptune_verified.ir.split import run_split
+from neptune_verified.mutants.programs import default_bounds
 from neptune_verified.proofs.join import split_obligations, verify_split
 from neptune_verified.proofs.kernel import Prover, Refused, VerifiedProgram, verify
 
@@ -49,7 +50,7 @@ def masked_average(sink: float | None = None) -> Program:
         Stage("o", (ROW,), reduce_("sum", (J,), op("mul", x("p", ROW, J), x("v", J)))),
     )
     inputs = (Tensor("q", (M, N), F), Tensor("v", (N,), F), Tensor("n", (M,), "int32"))
-    return Program("average", inputs, (M, N), stages, ("o",))
+    return Program("average", inputs, (M, N), stages, ("o",), default_bounds(inputs, (M, N)))
 
 
 def scaled_norm() -> Program:
@@ -58,7 +59,8 @@ def scaled_norm() -> Program:
         Stage("m", (ROW,), reduce_("max", (J,), op("abs", x("q", ROW, J)))),
         Stage("l", (ROW,), reduce_("sum", (J,), op("mul", y, y))),
     )
-    return Program("norm", (Tensor("q", (M, N), F),), (M, N), stages, ("l",))
+    inputs = (Tensor("q", (M, N), F),)
+    return Program("norm", inputs, (M, N), stages, ("l",), default_bounds(inputs, (M, N)))
 
 
 def verified(program: Program) -> tuple[VerifiedProgram, Prover]:

@@ -268,6 +268,21 @@ def bias_after_the_maximum() -> Graph:
     return g.returns(g.row("s", te.sum, lambda i, j: te.exp(x[i, j] + b[i, j] - m[i])))
 
 
+def _square(x: Array) -> tuple[Array, ...]:
+    return (total(np.exp(x - top(x)[None, :] - col(top(x)))),)
+
+
+@registered("O7.argument", _square, tolerance=1e-4)
+def maximum_of_another_row_as_an_element() -> Graph:
+    """m is read twice: at the row, which is a producer, and at the element, where it is a nested reduction; if that one is
+    negative, x - m[j] - m[i] is not <= 0."""
+    g = Graph()
+    g.M = g.N
+    x = g.input("x")
+    m = g.row("m", te.max, lambda i, j: x[i, j])
+    return g.returns(g.row("s", te.sum, lambda i, j: te.exp(x[i, j] - m[j] - m[i])))
+
+
 @registered("O7.relative", lambda x: (np.prod(np.exp(0.01 * x / col(total(np.abs(x) + 1))), axis=-1),))
 def power_of_a_product() -> Graph:
     g = Graph()
