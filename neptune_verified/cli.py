@@ -376,14 +376,14 @@ def _status(text: str) -> Any:
 
 
 def _show_compiled(kernel: Any, whole: bool, note: str, folder: Path | None, read: float, built: float) -> None:
-    from neptune_verified.report.lines import refused_lines
+    from neptune_verified.report.lines import refused_notice
 
     console = _console()
     if whole:
         console.print(kernel.report.terminal())
         console.print()
     for refusal in () if whole else kernel.loops.refusals:
-        console.print(f"not fused: {' '.join(refused_lines(refusal))}", markup=False, highlight=False)
+        console.print(f"not fused: {refused_notice(refusal)}", markup=False, highlight=False)
     if note:
         console.print(note, markup=False, highlight=False)
     proved = len(kernel.certificate["obligations"]) if kernel.certificate else 0

@@ -14,6 +14,7 @@ from typing import Any
 
 from neptune_verified.errors import UnsupportedProgram, VerificationError
 from neptune_verified.fusion.fuse import fuse
+from neptune_verified.ir.example import example_text
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.program import Program
 from neptune_verified.ir.serialize import loops_to_json, program_hash, program_to_json
@@ -182,7 +183,9 @@ def _verified(loops: LoopProgram, prover: Prover, progress: Progress | None) -> 
 
 def _too_many(loops: LoopProgram, wanted: int) -> str:
     reasons = "; ".join(
-        f"{r.consumer} over {', '.join(r.producers)}: {r.obligation} {r.reason}" for r in loops.refusals
+        f"{r.consumer} over {', '.join(r.producers)}: {r.obligation} {r.reason}"
+        + (f". {example_text(r.example).rstrip('.')}" if r.example else "")
+        for r in loops.refusals
     )
     why = reasons or "no fusion was refused: outputs over the reduced axis read values that are final only after a pass"
     return f"{loops.program.name} needs {loops.passes} passes, {wanted} were demanded ({why})"

@@ -113,6 +113,7 @@ def test_a_demanded_fusion_that_is_refused_is_exit_3(tmp_path: Path) -> None:
     done = run("compile", "examples/unfusable.py:softplus_sum", "--max-passes", "1", "--out", str(tmp_path / "x"))
     assert done.returncode == 3
     assert "O2" in done.stderr
+    assert "the refused update gives s[0] = 1.43682 where the definition gives 1.31967" in " ".join(done.stderr.split())
     assert not (tmp_path / "x").exists()
 
 
@@ -121,6 +122,7 @@ def test_a_refused_fusion_costs_a_pass_and_is_no_error() -> None:
     assert done.returncode == 0
     assert "not fused" in done.stdout
     assert "instead of" in done.stdout
+    assert "With x = [[0, 0, 1]] (M = 1, N = 3), one element at a time" in " ".join(done.stdout.split())
 
 
 def test_no_verify_says_so(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from itertools import count, product
 
 from neptune_verified.fusion.derive import CannotDerive, Problem, candidates
 from neptune_verified.fusion.outputs import Domain, domain_of
+from neptune_verified.fusion.witness import find_example
 from neptune_verified.ir.expr import FLOATS, Axis, Expr, Op, Reduce, axis, substitute, subterms, var
 from neptune_verified.ir.kinds import NINF, PINF, ZERO
 from neptune_verified.ir.loops import Carried, Guard, Nest, Pass, Refusal, Repair
@@ -112,7 +113,11 @@ class Schedule:
                 if failure is None or _tells_more(failed, failure[0]):
                     failure = failed, repair
         assert failure is not None
-        return self._refusal(consumer, names, *failure)
+        failed, repair = failure
+        carried = replace(consumer, repair=repair)
+        point = failed.result.counterexample
+        example = find_example(self.program, self.nest, self._pass(carried, placed), carried, point)
+        return replace(self._refusal(consumer, names, failed, repair), example=example)
 
     def _pass(self, carried: Carried, placed: list[Carried]) -> Pass:
         return Pass(self.stream(domain_of(carried.value)), (*placed, carried))

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from neptune_verified.ir.example import Example
 from neptune_verified.ir.expr import (
     FLOATS,
     INF,
@@ -142,13 +143,15 @@ class Hoist:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An edge that was not fused: the consumer starts a new pass."""
+    """An edge that was not fused: the consumer starts a new pass. ``counterexample`` is a point of the ``obligation``,
+    ``example`` a run in which the refused update computes a wrong value, where one was found."""
 
     consumer: str
     producers: tuple[str, ...]
     reason: str
     obligation: str = ""
     counterexample: str = ""
+    example: Example | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from neptune_verified.ir import jsontext as j
+from neptune_verified.ir.example import example_data, read_example
 from neptune_verified.ir.loops import Carried, Guard, Hoist, LoopProgram, Nest, Output, Pass, Refusal, Repair
 from neptune_verified.ir.nodes import Table, Writer, rational
 from neptune_verified.ir.program import Program
@@ -74,6 +75,7 @@ def refusal_data(r: Refusal) -> dict[str, object]:
         "reason": r.reason,
         "obligation": r.obligation,
         "counterexample": r.counterexample,
+        "example": example_data(r.example),
     }
 
 
@@ -166,9 +168,10 @@ def _read_guard(value: j.Json, where: str) -> Guard:
 
 
 def read_refusal(value: j.Json, where: str) -> Refusal:
-    data = j.record(value, where, ("consumer", "producers", "reason", "obligation", "counterexample"))
+    data = j.record(value, where, ("consumer", "producers", "reason", "obligation", "counterexample", "example"))
     reason, obligation, counterexample = (
         j.string(data[k], f"{where}.{k}") for k in ("reason", "obligation", "counterexample")
     )
     consumer, producers = j.string(data["consumer"], where), j.strings(data["producers"], f"{where}.producers")
-    return Refusal(consumer, producers, reason, obligation, counterexample)
+    example = read_example(data["example"], f"{where}.example")
+    return Refusal(consumer, producers, reason, obligation, counterexample, example)

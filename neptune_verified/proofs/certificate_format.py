@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from neptune_verified.ir import jsontext as j
+from neptune_verified.ir.example import read_example
 
 FIELDS = (
     "coverage",
@@ -31,7 +32,7 @@ SYMBOL = ("name", "dtype", "kinds", "meaning")
 ASSUMPTION = ("text", "origin")
 ROUTE = ("route", "verdict", "ms", "detail")
 COUNTEREXAMPLE = ("values", "left", "right")
-REFUSAL = ("consumer", "producers", "reason", "obligation", "counterexample")
+REFUSAL = ("consumer", "producers", "reason", "obligation", "counterexample", "example")
 
 
 def certificate_to_json(certificate: Mapping[str, Any]) -> str:
@@ -58,6 +59,7 @@ def certificate_from_json(text: str, where: str = "certificate.json") -> dict[st
         record = j.record(refusal, place, REFUSAL)
         j.strings(record["producers"], f"{place}.producers")
         _strings_of(record, place, ("consumer", "reason", "obligation", "counterexample"))
+        read_example(record["example"], f"{place}.example")
     for obligation, place in j.each(data["obligations"], f"{where}: obligations"):
         _obligation(obligation, place)
     return dict(data)

@@ -64,6 +64,7 @@ def _template() -> Template:
         "symbols": lambda o: list(steps.symbol_pairs(o)),
         "remarks": lambda o: list(steps.remarks(o)),
         "counterexample": lines.counterexample_text,
+        "example": lines.example_line,
     }
     environment.filters.update(filters)
     environment.globals["route_of"] = steps.route_of

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from neptune_verified.ir.example import example_text
 from neptune_verified.ir.loops import Refusal
 from neptune_verified.report.model import FusedEdge, Report
 
+#: An example up to this length is shown where one line has to do.
+SHORT_EXAMPLE = 160
+NO_EXAMPLE = "no input was found with which the refused update goes wrong: it is not proved"
 NO_OBLIGATIONS = "none: no reduction is fused with another one, and nothing is hoisted"
 
 
@@ -21,6 +25,20 @@ def refused_lines(r: Refusal) -> Iterator[str]:
         yield f"refused by {r.obligation}"
     if r.counterexample:
         yield f"false {r.counterexample}"
+    if example := example_line(r):
+        yield example
+
+
+def refused_notice(r: Refusal) -> str:
+    """One line; an example that is not short is left to the report."""
+    example = example_line(r)
+    told = " ".join(line for line in refused_lines(r) if line != example)
+    return f"{told}. {example}" if example and len(example) <= SHORT_EXAMPLE else told
+
+
+def example_line(r: Refusal) -> str:
+    """A run that goes wrong; nothing where no update was tried."""
+    return example_text(r.example) if r.example else NO_EXAMPLE if r.obligation else ""
 
 
 def verdict_text(o: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from neptune_verified.ir.jsontext import FormatError, read_text
 from neptune_verified.ir.loops import Hoist, LoopProgram, Nest, Refusal
+from neptune_verified.ir.loops_json import refusal_data
 from neptune_verified.ir.loops_text import guard_text, loops_text
 from neptune_verified.ir.printing import Printer, program_text
 from neptune_verified.ir.program import Program
@@ -141,7 +142,7 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Plain dicts and lists, coverage first."""
-        return {**asdict(self), "refused": [asdict(r) for r in self.refused]}
+        return {**asdict(self), "refused": [refusal_data(r) for r in self.refused]}
 
     def markdown(self) -> str:
         from neptune_verified.report.markdown import markdown

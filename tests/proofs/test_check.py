@@ -161,7 +161,9 @@ CERTIFICATE_EDITS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "refused": (lambda c: c["refused"].append(REFUSAL), "certificate.json: refused: it says"),
     "field": (lambda c: c.update(signature="me"), "certificate.json: unknown field 'signature'"),
 }  # fmt: skip
-REFUSAL = {"consumer": "l", "producers": ["m"], "reason": "none", "obligation": "", "counterexample": ""}
+REFUSAL = {
+    "consumer": "l", "producers": ["m"], "reason": "none", "obligation": "", "counterexample": "", "example": None
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CERTIFICATE_EDITS)

@@ -19,7 +19,8 @@ class Refused:
     """``consumer`` is not fused with ``producers``: ``obligation`` fails, at a point where one exists.
 
     ``term`` is the reduced term in numpy, of the element's and the producers' values, by which the point is replayed:
-    an O1 by the term itself, an O2 by ``combine``. ``why`` is part of the reason where no obligation can be stated.
+    an O1 by the term itself, an O2 by ``combine``. ``running`` gives the producer's value of the elements so far.
+    ``why`` is part of the reason where no obligation can be stated.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Refused:
     consumer: str = "s"
     producers: tuple[str, ...] = ("m",)
     term: Callable[..., Any] | None = None
+    running: Callable[[Array], Any] | None = None
     combine: Callable[[Any, Any], Any] = np.add
     why: str = ""
     draws: Mapping[str, Draw] = field(default_factory=dict)
@@ -76,7 +78,11 @@ def pair(
         m = NUMPY[producer][0](of_numpy(x))
         return (NUMPY[consumer][0](numpy(x, col(m))),)
 
-    FUSIONS[name] = Refused(name, graph, reference, obligation, term=numpy, combine=NUMPY[consumer][1], **options)
+    def running(x: Array) -> Any:
+        return NUMPY[producer][0](of_numpy(x))
+
+    combine = NUMPY[consumer][1]
+    FUSIONS[name] = Refused(name, graph, reference, obligation, term=numpy, running=running, combine=combine, **options)
 
 
 def sigmoid(x: Any) -> Any:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import neptune_verified.report
+from neptune_verified.ir.example import example_text
 from neptune_verified.report import Report
 from neptune_verified.report.html import mathematics
 from neptune_verified.report.lines import NO_OBLIGATIONS
@@ -75,6 +76,8 @@ def test_a_refused_fusion_comes_with_reason_obligation_and_counterexample() -> N
     section = read(not_fused().html()).by_id("fusion").text
     assert refusal.reason in section and f"refused by {refusal.obligation}," in section
     assert f"counterexample false {refusal.counterexample}" in section and " instead of " in section
+    assert refusal.example is not None
+    assert f"example run {example_text(refusal.example)}" in section
 
 
 def test_a_refuted_obligation_comes_with_its_counterexample() -> None:
