@@ -21,7 +21,6 @@ from neptune_verified.ir.loops import Carried, Guard, Nest, Pass, Refusal, Repai
 from neptune_verified.ir.printing import Printer
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import UnsupportedTerm
-from neptune_verified.proofs.falsify import falsify
 from neptune_verified.proofs.kernel import Proved, Prover
 from neptune_verified.proofs.obligations import Edge, Obligation, edge_obligations
 
@@ -126,7 +125,7 @@ class Schedule:
     def _quick(self, obligations: tuple[Obligation, ...]) -> Proved | None:
         """A cheap look for a counterexample before any prover runs; the provers still decide."""
         for o in obligations:
-            if o.kind != "O5" and falsify(o.statement) is not None:
+            if o.kind != "O5" and self.prover.refuted_by_points(o):
                 return self.prover.prove(o)
         return None
 
