@@ -78,7 +78,9 @@ class Schedule:
         names = tuple(c.name for c in running)
         refusal = Refusal(consumer.name, names, "fusion is switched off")
         if self.fuse and len(running) > MOST_PRODUCERS:
-            refusal = Refusal(consumer.name, names, f"a repair over more than {MOST_PRODUCERS} running values is not tried")
+            refusal = Refusal(
+                consumer.name, names, f"a repair over more than {MOST_PRODUCERS} running values is not tried"
+            )
         elif self.fuse:
             try:
                 result = self._search(consumer, running, time)

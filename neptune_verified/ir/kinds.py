@@ -302,7 +302,7 @@ class KindAnalysis:
         first, rest = producers[0], producers[1:]
         element = substitute(first.body, dict(zip(first.axes, axes, strict=True)))
         # What is inside ``first`` alone has no case: its kinds are found once, not in each case again.
-        inner = {x: self.of(x) for x in same_domain(first) if x not in case} if case else {}
+        inner: dict[Expr, Kinds] = {x: self.of(x) for x in same_domain(first) if x not in case} if case else {}
         here = (self.under({**inner, **case}) if case else self).of(element)
         total = self.of(first)
         terms = self.base.element_kinds(first)
