@@ -18,6 +18,7 @@ from neptune_verified.ir.example import example_text
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.program import Program
 from neptune_verified.ir.serialize import loops_to_json, program_hash, program_to_json
+from neptune_verified.proofs.cache import Cache
 from neptune_verified.proofs.certificate import certificate_to_json, make_certificate
 from neptune_verified.proofs.kernel import COVERAGE, SEMANTICS_VERSION, Proved, Prover, Refused, VerifiedProgram
 from neptune_verified.proofs.kernel import verify as prove_all
@@ -128,7 +129,7 @@ def compile(
         raise TypeError(f"compile takes an nv.Program, got {type(program).__name__}: use nv.Program.from_te(...)")
     _only_automatic(schedule)
     target = check_target(target) if target else gpu_target() or INTERPRET
-    prover = Prover()
+    prover = Prover(Cache.open())
     loops = fuse(program, prover, enabled=verify)
     verified = _verified(loops, prover, progress)
     if max_passes is not None and loops.passes > max_passes:
@@ -162,7 +163,7 @@ def compile(
 def verify(program: Program, schedule: None = None) -> Report:
     """Fuse and prove without writing a kernel; the report of what was fused, and of every obligation."""
     _only_automatic(schedule)
-    prover = Prover()
+    prover = Prover(Cache.open())
     return Report.from_verified(_verified(fuse(program, prover), prover, None))
 
 

@@ -3,7 +3,7 @@
 A reduction goes into the pass of its latest producer over the same domain if a repair is found and proved, otherwise
 into the next one. Reductions are taken inner ones first, so that each gets the earliest pass that it can have; starting
 a producer later can only turn a finished value into a running one, hence the result is the fewest passes that scalar
-repairs allow.
+repairs over at most ``MOST_PRODUCERS`` running values allow.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ from neptune_verified.ir.loops import Carried, Guard, Nest, Pass, Refusal, Repai
 from neptune_verified.ir.printing import Printer
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import UnsupportedTerm
-from neptune_verified.proofs.falsify import falsify
 from neptune_verified.proofs.kernel import Proved, Prover
 from neptune_verified.proofs.obligations import Edge, Obligation, edge_obligations
+
+#: A repair is over all running values that its reduction depends on, and the cases of a proof multiply with each: with
+#: six the slowest proof takes seconds. A longer chain is cut here, which keeps the time linear in its length.
+MOST_PRODUCERS = 6
 
 Slot = tuple[Domain, int]
 
@@ -75,7 +78,11 @@ class Schedule:
     def _repair(self, consumer: Carried, running: list[Carried], time: int) -> Carried | None:
         names = tuple(c.name for c in running)
         refusal = Refusal(consumer.name, names, "fusion is switched off")
-        if self.fuse:
+        if self.fuse and len(running) > MOST_PRODUCERS:
+            refusal = Refusal(
+                consumer.name, names, f"a repair over more than {MOST_PRODUCERS} running values is not tried"
+            )
+        elif self.fuse:
             try:
                 result = self._search(consumer, running, time)
                 if isinstance(result, Carried):
@@ -131,7 +138,7 @@ class Schedule:
     def _quick(self, obligations: tuple[Obligation, ...]) -> Proved | None:
         """A cheap look for a counterexample before any prover runs; the provers still decide."""
         for o in obligations:
-            if o.kind != "O5" and falsify(o.statement) is not None:
+            if o.kind != "O5" and self.prover.refuted_by_points(o):
                 return self.prover.prove(o)
         return None
 
@@ -139,11 +146,14 @@ class Schedule:
     def _guards(edge: Edge, names: tuple[str, ...], h: Expr, strategy: str) -> Iterator[Repair]:
         """Guards from none to all: points at which a producer is replaced, then what else is protected."""
         options = []
+        read = {x for e in (edge.g, h) for x in subterms(e)}
         for c in edge.producers:
             kinds = edge.state[c.name]
             infinite = tuple(k for k in (NINF, PINF) if k in kinds)
             zero = (ZERO,) if ZERO in kinds else ()
-            choices = dict.fromkeys([(), infinite, zero, infinite + zero])
+            # A producer that the term and the repair do not read needs no guard: only its own consumers read it.
+            own = not read.isdisjoint(edge.symbols[c.name])
+            choices = dict.fromkeys([(), infinite, zero, infinite + zero] if own else [()])
             options.append([Guard(c.name, points, Fraction(1 if ZERO in points else 0)) for points in choices])
         combos = sorted(product(*options), key=lambda gs: sum(len(g.points) for g in gs))
         # A factor that underflows to 0 must not meet an infinite neutral element (0 * inf is NaN in floating point).

@@ -21,6 +21,7 @@ from neptune_verified.ir.expr import (
     Reduce,
     Size,
     Var,
+    children,
     substitute,
     subterms,
 )
@@ -135,6 +136,7 @@ class KindAnalysis:
         self.base = self
         self.given = dict(given or {})
         self.memo: dict[Expr, Kinds] = dict(self.given)
+        self.elements: dict[Reduce, Kinds] = {}
         self.facts = {(a.subject, a.kind): a for a in program.assumptions} if program else {}
         self.lengths = program.shape_sizes() if program else frozenset()
         self.shapes = {t.name: t.shape for t in program.inputs} if program else {}
@@ -274,9 +276,18 @@ class KindAnalysis:
         """Kinds of the reduced term at an element of the domain.
 
         A reduction over the same domain that occurs in the term has seen that very element: a max is >= it, a sum of
-        non-negative terms that is 0 has only terms that are 0. Hence a case split over the kinds of both.
+        non-negative terms that is 0 has only terms that are 0. Hence a case split over the kinds of both. One that
+        occurs only inside another is not split (of a chain, each reduction knows the one before): the cases of a chain
+        would double with every link, and a case that is not made loses precision, never soundness.
         """
-        producers = same_domain(e)
+        if e not in self.elements:
+            self.elements[e] = self._element_kinds(e)
+        return self.elements[e]
+
+    def _element_kinds(self, e: Reduce) -> Kinds:
+        inside = same_domain(e)
+        seen = outermost(e.body, inside)
+        producers = [x for x in inside if x in seen]
         if not producers:
             return self.of(e.body)
         result: Kinds = frozenset()
@@ -292,7 +303,9 @@ class KindAnalysis:
             return
         first, rest = producers[0], producers[1:]
         element = substitute(first.body, dict(zip(first.axes, axes, strict=True)))
-        here = self.under(case).of(element)
+        # What is inside ``first`` alone has no case: its kinds are found once, not in each case again.
+        inner: dict[Expr, Kinds] = {x: self.of(x) for x in same_domain(first) if x not in case} if case else {}
+        here = (self.under({**inner, **case}) if case else self).of(element)
         total = self.of(first)
         terms = self.base.element_kinds(first)
         signed = terms <= NONNEGATIVE or terms <= {NEG, ZERO}
@@ -396,6 +409,20 @@ def same_domain(e: Reduce) -> list[Reduce]:
         and x.free <= e.body.free
         and tuple(a.extent for a in x.axes) == extents
     ]
+
+
+def outermost(e: Expr, targets: list[Reduce]) -> set[Expr]:
+    """Those of ``targets`` that occur in ``e`` outside of the others."""
+    wanted, seen, found, todo = set(targets), {e}, set[Expr](), [e]
+    while todo:
+        x = todo.pop()
+        if x in wanted:
+            found.add(x)
+            continue
+        fresh = [k for k in children(x) if k not in seen]
+        seen.update(fresh)
+        todo += fresh
+    return found
 
 
 def compatible(reducer: str, total: str, element: str, signed: bool) -> bool:

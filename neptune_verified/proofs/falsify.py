@@ -107,9 +107,13 @@ def admissible(statement: Statement, point: dict[Var, Value]) -> bool:
         return False
 
 
-@lru_cache(maxsize=4096)
 def survey(statement: Statement, limits: Limits = LIMITS) -> Survey:
     """Run the search and report; a construct without a value at a point is reported, not raised."""
+    return _survey(statement.wordless(), limits)
+
+
+@lru_cache(maxsize=4096)
+def _survey(statement: Statement, limits: Limits) -> Survey:
     try:
         return Search(statement, limits).run()
     except Unsupported as e:

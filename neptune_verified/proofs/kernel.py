@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from neptune_verified.ir.expr import FLOATS, Expr, Reduce, Var, substitute, subterms
 from neptune_verified.ir.inline import inline
@@ -17,6 +18,7 @@ from neptune_verified.ir.loops import LoopProgram, Nest, Output, Pass, T
 from neptune_verified.ir.spec import loop_faults
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.discharge import Discharged, discharge
+from neptune_verified.proofs.falsify import falsify
 from neptune_verified.proofs.obligations import Obligation, edge_obligations, hoist_obligations, state_obligations
 from neptune_verified.proofs.statement import Statement
 from neptune_verified.proofs.verdict import Verdict
@@ -47,16 +49,53 @@ class Refused(Exception):
         self.failed = failed
 
 
+class Store(Protocol):
+    """Results of earlier runs. Whoever hands one to a prover trusts it (``proofs.cache``); ``check`` hands none."""
+
+    def get(self, statement: Statement) -> Discharged | None: ...
+
+    def put(self, statement: Statement, result: Discharged) -> None: ...
+
+    def survived(self, statement: Statement) -> bool: ...
+
+    def put_survivor(self, statement: Statement) -> None: ...
+
+
 class Prover:
     """Discharges obligations and remembers results by statement (statements are values, so equal ones are one)."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store | None = None) -> None:
         self.memo: dict[Statement, Discharged] = {}
+        self.store = store
 
     def prove(self, obligation: Obligation) -> Proved:
-        if obligation.statement not in self.memo:
-            self.memo[obligation.statement] = discharge(obligation.statement)
-        return Proved(obligation, self.memo[obligation.statement])
+        found = self.known(obligation)
+        if found is None:
+            found = self.memo[obligation.statement] = discharge(obligation.statement)
+            if self.store is not None:
+                self.store.put(obligation.statement, found)
+        return Proved(obligation, found)
+
+    def known(self, obligation: Obligation) -> Discharged | None:
+        """The result, if it need not be found any more."""
+        statement = obligation.statement
+        if statement not in self.memo and self.store is not None:
+            found = self.store.get(statement)
+            if found is not None:
+                self.memo[statement] = found
+        return self.memo.get(statement)
+
+    def refuted_by_points(self, obligation: Obligation) -> bool:
+        """A cheap look for a counterexample, before any prover runs; that there is none decides nothing."""
+        known, statement = self.known(obligation), obligation.statement
+        if known is not None:
+            return known.verdict is Verdict.REFUTED and known.routes[0].route == "falsifier"
+        if self.store is not None and self.store.survived(statement):
+            return False
+        refuted = falsify(statement) is not None
+        if self.store is not None and not refuted:
+            self.store.put_survivor(statement)
+        return refuted
 
     def first_failure(self, obligations: Iterable[Obligation]) -> Proved | None:
         return next((p for p in map(self.prove, obligations) if not p.holds), None)

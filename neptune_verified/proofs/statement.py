@@ -81,6 +81,11 @@ class Statement:
     hypotheses: tuple[Hypothesis, ...]
     goal: Goal
 
+    def wordless(self) -> Statement:
+        """The same claim without meanings and origins: consumers of one producer often differ in these alone."""
+        symbols = tuple(Symbol(s.var, s.kinds) for s in self.symbols)
+        return Statement(symbols, tuple(Hypothesis(h.expr, "") for h in self.hypotheses), self.goal)
+
     def terms(self) -> tuple[Expr, ...]:
         match self.goal:
             case Equal(lhs, rhs) | Refines(lhs, rhs):

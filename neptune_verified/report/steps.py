@@ -118,7 +118,11 @@ def route_of(o: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
 
 
 def remarks(o: Mapping[str, Any]) -> Iterator[str]:
-    """What a cell for a verdict has no room for: other routes, and why a route did not prove."""
+    """What a cell for a verdict has no room for: other routes, and why a route did not prove, or in which run."""
+    shared = {r["detail"] for r in o["routes"]}
+    if len(o["routes"]) > 1 and len(shared) == 1 and "" not in shared:
+        yield shared.pop()
+        return
     for r in o["routes"]:
         if r["route"] not in ROUTES:
             yield f"{r['verdict']} by the {r['route']} in {r['ms']} ms"

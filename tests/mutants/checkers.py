@@ -24,12 +24,9 @@ def forgetful() -> Iterator[None]:
     forget()
 
 
-SURVEY = falsify.survey
-
-
 def forget() -> None:
     discharge._discharge.cache_clear()
-    SURVEY.cache_clear()
+    falsify._survey.cache_clear()
 
 
 def accepts(loops: LoopProgram) -> bool:
