@@ -3,22 +3,19 @@
 An interval says: *if the value is defined and finite, it lies between lo and hi* (and, unless it is 0, its magnitude is at
 least ``gap``). Which values can be infinite or undefined is the matter of ``ir.kinds``. Irrational results are computed
 to 60 digits and widened by a relative 1e-40.
-
-Closed expressions get their intervals from the declared bounds of inputs and lengths; a reduction's interval holds for
-the reduction over every part of its domain.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 from mpmath.ctx_mp import MPContext
 
-from neptune_verified.ir.expr import FLOATS, INF, Axis, Const, Expr, Op, Read, Reduce, Size, int_limit, substitute
-from neptune_verified.ir.kinds import FALSE, NEG, NINF, PINF, POS, TRUE, UNDEF, ZERO, KindAnalysis, Kinds, same_domain
+from neptune_verified.ir.expr import FLOATS, INF, Const, Expr, Op, int_limit
+from neptune_verified.ir.kinds import FALSE, NEG, NINF, PINF, POS, TRUE, ZERO, Kinds
 
 Bound = Fraction | float  # a rational, or -inf / +inf
 
@@ -97,11 +94,11 @@ def point(x: Fraction | int) -> Interval:
 # ------------------------------------------------------------------------------------------------ bounds
 
 
-def _add(a: Bound, b: Bound) -> Bound:
+def add(a: Bound, b: Bound) -> Bound:
     return a + b if isinstance(a, Fraction) and isinstance(b, Fraction) else a if isinstance(a, float) else b
 
 
-def _mul(a: Bound, b: Bound) -> Bound:
+def mul(a: Bound, b: Bound) -> Bound:
     if a == 0 or b == 0:
         return Fraction(0)
     if isinstance(a, Fraction) and isinstance(b, Fraction):
@@ -150,15 +147,15 @@ def _inverse(x: Bound) -> Bound:
 
 
 def multiply(a: Interval, b: Interval) -> Interval:
-    corners = [_mul(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
+    corners = [mul(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
     return Interval(min(corners), max(corners), _least_magnitude(a) * _least_magnitude(b))
 
 
 def times(a: Interval, n: Bound) -> Interval:
     """Sums of up to n values of ``a``."""
     if a.lo >= 0 or a.hi <= 0:
-        return Interval(min(Fraction(0), _mul(a.lo, n)), max(Fraction(0), _mul(a.hi, n)), _least_magnitude(a))
-    return Interval(_mul(a.lo, n), _mul(a.hi, n))
+        return Interval(min(Fraction(0), mul(a.lo, n)), max(Fraction(0), mul(a.hi, n)), _least_magnitude(a))
+    return Interval(mul(a.lo, n), mul(a.hi, n))
 
 
 def reciprocal(a: Interval) -> Range:
@@ -182,15 +179,15 @@ def power(a: Interval, q: Fraction) -> Range:
         if a.hi < 0:
             return None
         low = _log(max(a.lo, Fraction(0)), False)
-        lo = Fraction(0) if low == -INF else _exp(_mul(low, q), False)
+        lo = Fraction(0) if low == -INF else _exp(mul(low, q), False)
         high = _log(a.hi, True)
-        return Interval(lo, Fraction(0) if high == -INF else _exp(_mul(high, q), True))
+        return Interval(lo, Fraction(0) if high == -INF else _exp(mul(high, q), True))
     n = int(q)
 
     def raised(x: Bound) -> Bound:
-        return x**n if isinstance(x, Fraction) else INF if x > 0 or n % 2 == 0 else -INF
+        return Fraction(x**n) if isinstance(x, Fraction) else INF if x > 0 or n % 2 == 0 else -INF
 
-    corners = [raised(a.lo), raised(a.hi)]
+    corners: list[Bound] = [raised(a.lo), raised(a.hi)]
     if n % 2 == 0 and a.lo <= 0 <= a.hi:
         corners.append(Fraction(0))
     return Interval(min(corners), max(corners), _least_magnitude(a) ** n)
@@ -225,7 +222,7 @@ def _unary(name: str, a: Interval) -> Range:
         case "tanh" | "erf" | "sin" | "cos":
             return UNIT
         case "floor" | "ceil" | "round":
-            return Interval(_add(a.lo, Fraction(-1)), _add(a.hi, Fraction(1)))
+            return Interval(add(a.lo, Fraction(-1)), add(a.hi, Fraction(1)))
         case _:
             return ANY
 
@@ -264,16 +261,16 @@ def operation(e: Op, ranges: list[Range], kinds: list[Kinds]) -> Range:
         return None
     match name:
         case "add":
-            return Interval(_add(a.lo, b.lo), _add(a.hi, b.hi))
+            return Interval(add(a.lo, b.lo), add(a.hi, b.hi))
         case "sub":
-            return point(0) if e.args[0] is e.args[1] else Interval(_add(a.lo, -b.hi), _add(a.hi, -b.lo))
+            return point(0) if e.args[0] is e.args[1] else Interval(add(a.lo, -b.hi), add(a.hi, -b.lo))
         case "mul":
             return power(a, Fraction(2)) if e.args[0] is e.args[1] else multiply(a, b)
         case "floordiv" | "floormod" if isinstance(e.args[1], Const) and e.args[1].value > 0:
             d = Fraction(e.args[1].value)
             if name == "floormod":
                 return Interval(Fraction(0), d)
-            return Interval(_add(_mul(a.lo, 1 / d), Fraction(-1)), _mul(a.hi, 1 / d))
+            return Interval(add(mul(a.lo, 1 / d), Fraction(-1)), mul(a.hi, 1 / d))
         case _:
             return ANY
 
@@ -283,7 +280,7 @@ def _cast(e: Op, a: Range, kinds: Kinds) -> Range:
         return Interval(Fraction(0), Fraction(1))
     if a is None or e.dtype in FLOATS:
         return a
-    return Interval(_add(a.lo, Fraction(-1)), _add(a.hi, Fraction(1)))
+    return Interval(add(a.lo, Fraction(-1)), add(a.hi, Fraction(1)))
 
 
 def _quotient(e: Op, a: Range, b: Range) -> Range:
@@ -327,14 +324,18 @@ def reduced(reducer: str, body: Range, n: Bound, dtype: str) -> Range:
         case "sum":
             return point(0) if body is None else times(body, n)
         case "max" | "min":
-            neutral = None if dtype in FLOATS else point(int_limit(dtype, 0 if reducer == "max" else 1).value)
-            return hull(body, neutral)  # type: ignore[arg-type]
+            if dtype in FLOATS:
+                return body
+            neutral = representable(dtype)
+            return hull(
+                body, Interval(neutral.lo, neutral.lo) if reducer == "max" else Interval(neutral.hi, neutral.hi)
+            )
         case "prod":
             if body is None:
                 return point(1)
             return hull(body, point(1), UNIT if body.lo < 0 else None) if body.within(UNIT) else ANY
         case "logaddexp":
-            return None if body is None else Interval(body.lo, _add(body.hi, _log(max(n, Fraction(1)), True)))
+            return None if body is None else Interval(body.lo, add(body.hi, _log(max(n, Fraction(1)), True)))
         case _:
             return Interval(Fraction(0), Fraction(1))
 
@@ -348,94 +349,6 @@ def by_sign(r: Range, kinds: Kinds, whole: bool = False) -> Range:
     lo = max(r.lo, least) if NEG not in finite else r.lo
     hi = min(r.hi, -least) if POS not in finite else r.hi
     return Interval(lo, hi, r.gap) if lo <= hi else point(0)
-
-
-# ------------------------------------------------------------------------------------------------ closed expressions
-
-
-class Intervals:
-    """Intervals of expressions; ``given`` fixes those of symbols. ``analysis`` tells kinds and declared facts.
-
-    ``fits``: values of the definition are taken to be in the range of their types (what O7 may assume)."""
-
-    def __init__(self, analysis: KindAnalysis, given: Mapping[Expr, Range] | None = None, fits: bool = True) -> None:
-        self.analysis, self.fits = analysis, fits
-        self.memo: dict[Expr, Range] = dict(given or {})
-
-    def of(self, e: Expr) -> Range:
-        if e not in self.memo:
-            found: Range = Interval(Fraction(0), Fraction(1))
-            if e.dtype != "bool":
-                found = by_sign(self._of(e), self.analysis.of(e), e.dtype not in FLOATS)
-            if found is not None and self.fits and e.dtype in FLOATS:
-                found = found.meet(representable(e.dtype))
-            self.memo[e] = found
-        return self.memo[e]
-
-    def _of(self, e: Expr) -> Range:
-        match e:
-            case Const(value):
-                return point(Fraction(value)) if isinstance(value, Fraction | bool) else None
-            case Size(name, dtype):
-                return self._declared(name, dtype)
-            case Axis(_, extent):
-                return Interval(Fraction(0), _add(self.greatest(extent), Fraction(-1)))
-            case Read(tensor, _, dtype):
-                return self._declared(tensor, dtype)
-            case Reduce(reducer, axes, body):
-                return reduced(reducer, self.of(body), self.count(axes), e.dtype)
-            case Op("select", (condition, x, y)):
-                return select(condition, self.of(x), self.of(y), x, y)
-            case Op(_, args):
-                return operation(e, [self.of(a) for a in args], [self.analysis.of(a) for a in args])
-            case _:
-                return ANY
-
-    def complete(self, e: Expr) -> Range:
-        """The interval of a reduction over its whole domain: of a sum of terms >= 0 that holds the maximum (or minimum) of
-        its own elements, the term at the element that attains it is a part. Such a sum is 0 where nothing was live."""
-        r = self.of(e)
-        if r is None or not isinstance(e, Reduce) or e.reducer != "sum":
-            return r
-        if not self.analysis.element_kinds(e) <= {ZERO, POS, UNDEF}:
-            return r
-        least = max((self._attained(e, m) for m in same_domain(e) if m.reducer in ("max", "min")), default=Fraction(0))
-        return Interval(r.lo, r.hi, least) if 0 < least <= r.hi else r
-
-    def _attained(self, e: Reduce, m: Reduce) -> Fraction:
-        element = substitute(m.body, dict(zip(m.axes, e.axes, strict=True)))
-        dead = NINF if m.reducer == "max" else PINF
-        if self.analysis.of(m) & ({NINF, PINF} - {dead}):
-            return Fraction(0)
-        nothing = self.analysis.under({m: frozenset({dead}), element: frozenset({dead})})
-        if dead in self.analysis.of(m) and not nothing.of(e.body) <= {ZERO, UNDEF}:
-            return Fraction(0)
-        there = substitute(e.body, {element: m})
-        live = self.analysis.under({m: frozenset({NEG, ZERO, POS})})
-        least = Intervals(live, {m: ANY}, fits=False).of(there)
-        return least.lo if least is not None and isinstance(least.lo, Fraction) else Fraction(0)
-
-    def _declared(self, subject: str, dtype: str) -> Interval:
-        result = representable(dtype)
-        bounded = self.analysis.facts.get((subject, "bounded"))
-        if bounded is not None and bounded.value is not None:
-            bound = Fraction(bounded.value)
-            result = result.meet(Interval(-bound, bound))
-        least = self.analysis.facts.get((subject, "at_least"))
-        if least is not None and least.value is not None:
-            result = result.meet(Interval(Fraction(least.value), INF))
-        return result
-
-    def greatest(self, extent: Expr) -> Bound:
-        found = self.of(extent)
-        return Fraction(0) if found is None else max(found.hi, Fraction(0))
-
-    def count(self, axes: tuple[Axis, ...]) -> Bound:
-        """The number of elements of a domain, at most."""
-        result: Bound = Fraction(1)
-        for a in axes:
-            result = _mul(result, self.greatest(a.extent))
-        return result
 
 
 def select(condition: Expr, x: Range, y: Range, first: Expr, second: Expr) -> Range:
@@ -466,7 +379,7 @@ _OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "
 
 def rational_above(x: Bound) -> Bound:
     """A short rational >= x: provers are given no number of hundreds of digits."""
-    if not isinstance(x, Fraction) or x.denominator == 1 and x.numerator.bit_length() <= 64:
+    if not isinstance(x, Fraction) or (x.denominator == 1 and x.numerator.bit_length() <= 64):
         return x
     if x == 0:
         return x

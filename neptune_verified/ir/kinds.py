@@ -157,7 +157,9 @@ class KindAnalysis:
     def _at_least(self, subject: str, bound: float, strictly: bool = False) -> bool:
         fact = self.facts.get((subject, "at_least"))
         return (
-            fact is not None and fact.value is not None and (fact.value > bound or fact.value == bound and not strictly)
+            fact is not None
+            and fact.value is not None
+            and (fact.value > bound or (fact.value == bound and not strictly))
         )
 
     def of(self, e: Expr) -> Kinds:

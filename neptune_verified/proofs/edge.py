@@ -44,7 +44,6 @@ from neptune_verified.proofs.abstract import Abstraction, UnsupportedTerm
 from neptune_verified.proofs.evaluation import require_same_evaluation
 from neptune_verified.proofs.statement import Goal, Hypothesis, Statement, Symbol
 
-
 #: Operations through which a term keeps its relation to an element, whatever else it holds.
 _SIMPLE = ("add", "sub", "mul", "neg", "abs", "max", "min", "cast")
 
@@ -74,7 +73,7 @@ class Edge:
         }
         self.abstract = Abstraction(self.analysis, [var(T, consumer.value.dtype), *self._pairs()])
         self.axes = consumer.value.axes
-        values = {c.value: self.symbols[c.name][0] for c in self.producers}
+        values: dict[Expr, Expr] = {c.value: self.symbols[c.name][0] for c in self.producers}
         self._keep_elements(read_carried(consumer.value.body, values), values)
         self.g = self.abstract(read_carried(consumer.value.body, values))
         self.elements = {c.name: self._element(c) for c in self.producers}

@@ -27,8 +27,8 @@ from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.kernel import Proved, Prover, Refused, VerifiedProgram
 from neptune_verified.proofs.obligations import Edge, Obligation, implies
-from neptune_verified.proofs.states import dead_claim, second, second_symbols
 from neptune_verified.proofs.statement import Equal, Goal, Hypothesis, Refines, Symbol
+from neptune_verified.proofs.states import dead_claim, second, second_symbols
 
 
 def split_obligations(program: Program, nest: Nest, p: Pass) -> tuple[Obligation, ...]:

@@ -49,14 +49,14 @@ from neptune_verified.proofs.abstract import Abstraction, UnsupportedTerm
 from neptune_verified.proofs.edge import Edge, implies, require_defined, used_variables, variables
 from neptune_verified.proofs.evaluation import require_hoistable
 from neptune_verified.proofs.ranges import edge_ranges, hoist_ranges
-from neptune_verified.proofs.states import step_claim
 from neptune_verified.proofs.statement import Defined, Equal, Goal, Hypothesis, Refines, Statement, Symbol
+from neptune_verified.proofs.states import step_claim
 
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """One statement that must hold: ``kind`` is O1 to O7, O14 or O15, ``part`` tells statements of one kind apart, ``stage`` is the
-    consumer, ``step`` the transformation that needs it."""
+    """One statement that must hold: ``kind`` is O1 to O7, O14 or O15, ``part`` tells statements of one kind apart, ``stage``
+    is the consumer, ``step`` the transformation that needs it."""
 
     kind: str
     part: str
@@ -205,6 +205,7 @@ def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
     leaves = {v: x for x, v in (*names.items(), *abstract.elements.items())}
     terms = dict(zip(slots, inner, strict=True))
     # Only O1 and O7 speak of an element of the domain, which the reductions over that domain have seen.
+    claims: list[tuple[str, str, Goal, list[Hypothesis], tuple[Symbol, ...]]]
     claims = [(kind, "hoist", goal, seen if kind == "O1" else [], ()) for kind, goal in goals]
     ranges = hoist_ranges(hoist, program, analysis, leaves, terms, template, old, seen)
     claims += [("O7", f"hoist.{part}", goal, facts, extra) for part, goal, facts, extra in ranges]

@@ -2,7 +2,7 @@
 
     O14 step   after a step, what an element seen before contributes is the definition's own term at the producers' new
                values, H(G(r, c), r, r') = g(r', c) wherever the right side is defined; an element of the tile contributes
-               G(r', c), which O6 compares with g(r', c). By O2 and O5 the state is the definition's reduction over all of them
+               G(r', c), which is g(r', c) by O6. By O2 and O5 the state is the definition's reduction
     O14 dead   while a producer is dead, what was seen contributes the neutral element: the state is e_f then, whatever
                the guard's value is (partial states of splits may be joined with such a one; a rolling update needs it not)
 
