@@ -194,7 +194,7 @@ def power(a: Interval, q: Fraction) -> Range:
 
 
 def _magnitude(a: Interval) -> Interval:
-    corners = [abs(a.lo), abs(a.hi)]
+    corners: list[Bound] = [max(x, -x) for x in (a.lo, a.hi)]
     lo: Bound = Fraction(0) if a.lo <= 0 <= a.hi else min(corners)
     return Interval(lo, max(corners), _least_magnitude(a))
 

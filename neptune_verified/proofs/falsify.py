@@ -200,9 +200,23 @@ class Search:
                     left, right = show(sides[0], 40), show(sides[1], 40)
             case Defined():
                 right = "a defined value"
-            case Holds() | NeverFalse():
+            case Holds():
                 right = "true"
+            case NeverFalse(predicate):
+                left, right = self.comparison(predicate, point)
         return Counterexample({v.name: show(point[v]) for v in self.vars}, left, right)
+
+    def comparison(self, predicate: Expr, point: dict[Var, Value]) -> tuple[str, str]:
+        """What is compared in the part of a false predicate that is false: "3" and "at most 0"."""
+        values = self.outcome(point, CONFIRM).values
+        e = predicate
+        while isinstance(e, Op) and e.name in ("and", "or"):
+            e = next(a for a in reversed(e.args) if values[self.terms.index[a]] is False)
+        limit = {"le": "at most", "ge": "at least"}.get(e.name, "") if isinstance(e, Op) else ""
+        if not limit or not isinstance(e, Op):
+            return "false", "true"
+        a, b = (show(values[self.terms.index[x]]) for x in e.args)
+        return a, f"{limit} {b}"
 
     # ------------------------------------------------------------------------------------------ the search
 

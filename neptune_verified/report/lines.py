@@ -12,6 +12,9 @@ from neptune_verified.report.model import FusedEdge, Report
 #: An example up to this length is shown where one line has to do.
 SHORT_EXAMPLE = 160
 NO_EXAMPLE = "no input was found with which the refused update goes wrong: it is not proved"
+OUT_OF_RANGE = (
+    "over the reals the refused update is right: a value that the definition does not have may overflow its type"
+)
 NO_OBLIGATIONS = "none: no reduction is fused with another one, and nothing is hoisted"
 
 
@@ -38,7 +41,9 @@ def refused_notice(r: Refusal) -> str:
 
 def example_line(r: Refusal) -> str:
     """A run that goes wrong; nothing where no update was tried."""
-    return example_text(r.example) if r.example else NO_EXAMPLE if r.obligation else ""
+    if r.example or not r.obligation:
+        return example_text(r.example) if r.example else ""
+    return OUT_OF_RANGE if r.obligation.startswith("O7") else NO_EXAMPLE
 
 
 def verdict_text(o: Mapping[str, Any]) -> str:

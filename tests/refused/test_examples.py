@@ -15,7 +15,7 @@ import pytest
 from neptune_verified.fusion.fuse import fuse
 from neptune_verified.ir.example import Example, Scalar, example_text
 from neptune_verified.ir.loops import Refusal
-from neptune_verified.report.lines import NO_EXAMPLE, example_line
+from neptune_verified.report.lines import NO_EXAMPLE, OUT_OF_RANGE, example_line
 from tests.accepted.harness import PROVER, Array, from_te
 from tests.accepted.programs import top, total
 from tests.refused import replay
@@ -24,6 +24,7 @@ from tests.refused.fusions import FUSIONS, sq
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 RIGHT = "right for a running max, which its own obligation O2 does not know: the last one decides the sign"
+RANGE = "right over the reals: it would overflow"
 NO_UPDATE = "no update could be stated, so there is none to run"
 #: Refused fusions without an example, and why.
 NONE = {
@@ -31,6 +32,7 @@ NONE = {
     "max_over_a_max": RIGHT,
     "running_value_as_an_index": NO_UPDATE,
     "running_value_inside_a_nested_reduction": NO_UPDATE,
+    **{name: RANGE for name, case in FUSIONS.items() if case.obligation.startswith("O7")},
 }
 #: The least length of a row with which it goes wrong, where that is not two.
 LENGTHS = {
@@ -168,7 +170,7 @@ def test_the_producer_of_a_later_pass_has_one_too() -> None:
 def test_no_example_where_there_is_none(name: str) -> None:
     (r,) = refusals(name)
     assert r.example is None
-    assert example_line(r) == (NO_EXAMPLE if NONE[name] is RIGHT else "")
+    assert example_line(r) == {RIGHT: NO_EXAMPLE, RANGE: OUT_OF_RANGE, NO_UPDATE: ""}[NONE[name]]
 
 
 @pytest.mark.parametrize("name", [n for n, why in NONE.items() if why is RIGHT])
