@@ -24,7 +24,7 @@ TOGETHER = (
     ("squared_weights", "logsumexp", "softmax", "sink"),
     ("masked_mean",),
     ("attention",),
-    ("scaled_max", "signed_max"),
+    ("scaled_max", "signed_max", "turned_max"),
 )
 
 

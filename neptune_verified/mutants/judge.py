@@ -23,8 +23,8 @@ from neptune_verified.proofs.verdict import Verdict
 
 #: Where a mutant can be refused: by the shape of the loop program, because nothing can be stated of it, by an obligation.
 COLUMNS = ("structure", "statement", "O1", "O2", "O3", "O4", "O5", "O6", "O7", "O14", "O15")
-KILLED, SAME, EQUIVALENT, SURVIVED, UNDECIDED, RANGE = (
-    "killed", "refused, no difference found", "equivalent, proved", "SURVIVED", "undecided", "out of range (O7)",
+KILLED, SAME, EQUIVALENT, SURVIVED, UNDECIDED = (
+    "killed", "refused, no difference found", "equivalent, proved", "SURVIVED", "undecided",
 )  # fmt: skip
 Key = tuple[str, str, str]
 
@@ -55,7 +55,6 @@ class Judgement:
     refused: dict[str, str]
     unsure: dict[str, str]
     difference: str
-    range_only: bool = False
 
     def row(self) -> Row:
         m = self.mutant
@@ -65,10 +64,8 @@ class Judgement:
     def status(self) -> str:
         if self.refused:
             return KILLED if self.difference else SAME
-        if self.unsure and not self.range_only:
+        if self.unsure:
             return UNDECIDED
-        if self.range_only:
-            return RANGE
         return SURVIVED if self.difference else EQUIVALENT
 
 
@@ -117,7 +114,7 @@ def judge(mutant: Mutant, base: Base) -> Judgement:
     with mutant.world.active():
         refused, unsure = verdicts(mutant.loops, base)
         found = _execute(mutant.loops, base, "structure" in refused)
-    return Judgement(mutant, refused, unsure, str(found or ""), isinstance(found, Difference) and found.range_only)
+    return Judgement(mutant, refused, unsure, str(found or ""))
 
 
 def _execute(loops: LoopProgram, base: Base, ill_formed: bool) -> Difference | str | None:

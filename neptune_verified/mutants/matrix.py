@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from neptune_verified.mutants.judge import COLUMNS, EQUIVALENT, KILLED, RANGE, SAME, SURVIVED, UNDECIDED, Row
+from neptune_verified.mutants.judge import COLUMNS, EQUIVALENT, KILLED, SAME, SURVIVED, UNDECIDED, Row
 
-STATUSES = (KILLED, SAME, EQUIVALENT, UNDECIDED, RANGE, SURVIVED)
+STATUSES = (KILLED, SAME, EQUIVALENT, UNDECIDED, SURVIVED)
 #: What is asked of a split alone does not decide whether a program may be fused.
 SPLIT = frozenset({"O14", "O15"})
 
@@ -32,10 +32,11 @@ LEMMAS = {
         "the same fold at r', so h(t, r, r) = t and h composes on every accumulator that occurs",
     ),
     "O14": Lemma(
-        ("O2", "O4", "O15"),
-        ("O1", "O3", "O5", "O6"),
-        "O15.join speaks of dead partial results too: with one element on both sides it says that h(t, r, r) = t for a dead "
-        "r, by O2 for folds; and an empty side adds h(e_f) = e_f (O4). O14 is what O15.neutral and O15.composition assume",
+        ("O1", "O2", "O4", "O6", "O15"),
+        ("O3", "O5", "O7"),
+        "O14.step is O1 followed by O6.term, said of the definition's own term. O15.join speaks of dead partial results: "
+        "with one element on both sides it says that h(t, r, r) = t for a dead r, by O2 for folds; and an empty side adds "
+        "h(e_f) = e_f (O4). O14.dead is what O15.neutral and O15.composition assume",
     ),
 }
 

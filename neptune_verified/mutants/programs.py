@@ -243,6 +243,20 @@ def signed_max() -> Program:
     return p.build("a")
 
 
+def turn(s: Expr) -> Expr:
+    """-1 where s is negative, else 1; a select would be hoisted."""
+    return sub(num(1), mul(num(2), op("cast", op("lt", s, num(0)), dtype=F)))
+
+
+def turned_max() -> Program:
+    """The maximum of x, or of -x where a sum is negative: a turn of the accumulator fits each term and no maximum."""
+    p = Rows("turned_max")
+    x, w = p.input("x"), p.input("w")
+    s = p.row("s", "sum", w)
+    p.row("a", "max", mul(x, turn(s)))
+    return p.build("a")
+
+
 def waves() -> Program:
     """No scalar repair exists."""
     p = Rows("waves")
@@ -287,7 +301,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     f.__name__: f
     for f in (
         logsumexp, softmax, masked_mean, attention, sink, scaled_norm, rms_amax, min_shift, range_below, centred_max,
-        squared_weights, log_add, powers, decayed, scaled_max, signed_max, waves, softplus,
+        squared_weights, log_add, powers, decayed, scaled_max, signed_max, turned_max, waves, softplus,
         variance, distances, clipped,
     )
 }  # fmt: skip

@@ -28,7 +28,7 @@ from neptune_verified.ir.inline import inline
 from neptune_verified.ir.loops import Carried, Guard, Hoist, LoopProgram, Nest, Output, Repair
 from neptune_verified.ir.program import Assumption
 from neptune_verified.mutants.model import Combine, Mutant, Operation, Side, World, put_nest
-from neptune_verified.mutants.programs import F, add, div, exp, mul, num, sub
+from neptune_verified.mutants.programs import F, add, div, exp, mul, num, sub, turn
 
 ZERO_AS_ONE = (Guard("s", ("zero",), Fraction(1)),)
 
@@ -209,6 +209,10 @@ def _wrong_moves(program: str) -> Iterator[tuple[str, str, Repair]]:
         yield name, "shift", Repair(("s",), add(t, shift), (), False, True)
         yield name, "square of the shift", Repair(("s",), add(t, mul(shift, shift)))
         yield name, "square of the shift, counted", Repair(("s",), add(t, mul(n, mul(shift, shift))))
+    if program == "turned_max":
+        t, s, s_new = _symbols("s")
+        yield "a", "nothing repaired", Repair(("s",), t)
+        yield "a", "turned", Repair(("s",), mul(t, mul(turn(s), turn(s_new))), (), False, True)
     if program in ("softplus", "clipped"):
         t, m, m_new = _symbols("m")
         guards = (Guard("m", ("-inf",) if program == "softplus" else ("+inf",), Fraction(0)),)

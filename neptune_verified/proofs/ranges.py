@@ -53,7 +53,7 @@ class EdgeRanges:
                 self.symbols[var(c.name + suffix, c.value.dtype)] = edge.state[c.name]
         self.t = var(T, self.consumer.value.dtype)
         self.symbols[self.t] = edge.kinds
-        self.whole = iv.representable(_wide(self.consumer.value.dtype))
+        self.whole = iv.representable(wide(self.consumer.value.dtype))
         plain = self.walk(False)
         self.result = plain if plain.fits else self.walk(True)
         self.claims = self.result.claims
@@ -189,7 +189,7 @@ def hoist_ranges(
         for slot, term in slots.items():
             if slot.dtype == "bool":
                 continue
-            r, whole = result.visit(term, facts), iv.representable(_wide(slot.dtype))
+            r, whole = result.visit(term, facts), iv.representable(wide(slot.dtype))
             total = iv.reduced(hoist.old.reducer, r, n, slot.dtype)
             if hoist.old.reducer == "sum" and r is not None and isinstance(n, Fraction):
                 result.claims.append(result.sum_claim(term, r, n, whole))
@@ -210,7 +210,7 @@ def _is_relation(goal: Goal) -> bool:
     return isinstance(goal, NeverFalse) and isinstance(goal.predicate, Op) and goal.predicate.name == "le"
 
 
-def _wide(dtype: str) -> str:
+def wide(dtype: str) -> str:
     """16-bit reductions are accumulated in float32."""
     return "float32" if dtype in ("float16", "bfloat16") else dtype
 

@@ -16,9 +16,9 @@ import pytest
 from numpy.typing import NDArray
 
 from neptune_verified.fusion.fuse import fuse
-from neptune_verified.ir.expr import read, reduce_
+from neptune_verified.ir.expr import read, reduce_, var
 from neptune_verified.ir.interpret import run_program
-from neptune_verified.ir.loops import LoopProgram, run_loops
+from neptune_verified.ir.loops import Carried, LoopProgram, run_loops
 from neptune_verified.ir.program import Program
 from neptune_verified.ir.split import run_split
 from neptune_verified.mutants.catalogue import base, mutants_of
@@ -27,11 +27,11 @@ from neptune_verified.mutants.model import Mutant, edit_carried
 from neptune_verified.mutants.programs import COLUMN, ROW, F, Rows, add, div, exp, mul, num, op, sub
 from neptune_verified.mutants.repairs import starting
 from neptune_verified.mutants.shapes import everywhere
-from neptune_verified.proofs.kernel import Refused, required, verify
+from neptune_verified.proofs import ranges
+from neptune_verified.proofs.kernel import Refused, verify
 
 Array = NDArray[np.float64]
 INF = math.inf
-O7 = pytest.mark.xfail(strict=True, reason="O7 (range) is not built yet")
 
 
 @lru_cache(maxsize=8)
@@ -184,9 +184,21 @@ def ratio_of_exponentials() -> Program:
     return p.build("s")
 
 
-@O7
-def test_8_o7_refuses_an_intermediate_that_overflows() -> None:
-    assert any(o.kind == "O7" for o in required(loops_of(ratio_of_exponentials())))
+def test_8_o7_refuses_an_identity_that_overflows() -> None:
+    """exp(m) / exp(m') is exp(m - m') over the reals: for logits of 100 it is inf / inf in float32."""
+    loops = base("logsumexp").loops
+    t, m, m_new = (var(n, F) for n in ("t", "m", "m_new"))
+
+    def as_quotient(c: Carried) -> Carried:
+        assert c.repair is not None
+        return replace(c, repair=replace(c.repair, h=mul(t, div(exp(m), exp(m_new)))))
+
+    wrong = edit_carried(loops, "l", as_quotient)
+    x = np.array([[1.0, 100.0, 100.0]])
+    assert run_loops(wrong, {"x": x}, tile=1)["lse"] == pytest.approx(100 + math.log(2), rel=1e-9)
+    with pytest.raises(Refused) as refused:
+        verify(wrong)
+    assert {p.obligation.id for p in refused.value.failed} == {"O7.argument"}
 
 
 # ------------------------------------------------------------------------------------------- 9: narrow accumulators
@@ -211,12 +223,20 @@ def test_9_many_elements_of_a_narrow_type(dtype: str) -> None:
     every_way(loops, {"x": large}, {"squares": [65536.0 * 20]})
 
 
-@O7
-def test_9_o7_bounds_what_an_accumulator_of_a_narrow_type_can_hold() -> None:
+def test_9_o7_bounds_what_an_accumulator_of_a_narrow_type_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repaired sum of up to 2^31 float16 weights <= 1 fits the float32 in which it is accumulated, not a float16."""
     p = Rows("narrow")
     x = p.input("x", (ROW, COLUMN), "float16")
-    p.row("squares", "sum", mul(x, x))
-    assert any(o.kind == "O7" for o in required(loops_of(p.build("squares"))))
+    p.row("l", "sum", exp(sub(x, p.row("m", "max", x))))
+    loops = fuse(p.build("l"))
+    assert loops.passes == 1
+    verify(loops)
+    ranges._ranges.cache_clear()
+    monkeypatch.setattr(ranges, "wide", lambda dtype: dtype)
+    with pytest.raises(Refused) as refused:
+        verify(loops)
+    ranges._ranges.cache_clear()
+    assert {p.obligation.id for p in refused.value.failed} == {"O7.accumulator"}
 
 
 # ------------------------------------------------------------------------------------------- 15: empty domains

@@ -129,10 +129,11 @@ def test_an_answer_is_remembered_for_another_statement(monkeypatch: Patch) -> No
 #: obligation -> a wrong program that it alone refuses, of those that are asked of every program
 ONLY_KILLER = {
     "O1": NOTHING_REPAIRED,
-    "O2": "signed_max: moved into its producer's pass: guarded ratio (a)",
+    "O2": "turned_max: moved into its producer's pass: turned (a)",
     "O4": "range_below: a constant while nothing was seen (a over m, m, -5)",
     "O5": "logsumexp: accumulator starts at 0 (m)",
-    "O6": "logsumexp: guard at a live value, old values too (l over m, m at 0)",
+    "O6": "range_below: guard at a live value, old values too (a over m, m at 0)",
+    "O7": "logsumexp: guard_old flipped (l over m)",
 }
 
 
@@ -141,7 +142,8 @@ def test_an_obligation_is_not_stated(kind: str, monkeypatch: Patch) -> None:
     wrong = mutant(ONLY_KILLER[kind]).loops
     assert differs(wrong) is not None
     assert not accepts(wrong)
-    monkeypatch.setattr(kernel, "required", required_without(kind))
+    # O14.step is O1 followed by O6: it says the same again.
+    monkeypatch.setattr(kernel, "required", required_without(kind, *(["O14"] if kind in ("O1", "O6") else [])))
     assert accepts(wrong)
 
 
@@ -178,6 +180,8 @@ def test_a_goal_is_negated(kind: str, monkeypatch: Patch) -> None:
 
 def test_a_goal_compares_a_side_with_itself(monkeypatch: Patch) -> None:
     wrong = mutant(NOTHING_REPAIRED).loops
+    assert not accepts(wrong)
+    monkeypatch.setattr(kernel, "required", required_without("O14"))
     assert not accepts(wrong)
     monkeypatch.setattr(kernel, "required", each_goal("O1", lambda g: Refines(g.rhs, g.rhs)))
     assert accepts(wrong)
