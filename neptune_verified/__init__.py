@@ -31,6 +31,7 @@ _HOMES = {
     "check": "neptune_verified.proofs.check",
     "prove_repair": "neptune_verified.repairs",
     "derive_repair": "neptune_verified.repairs",
+    "prove_reducer": "neptune_verified.reducers",
     "VerificationError": "neptune_verified.errors",
     "UnsupportedProgram": "neptune_verified.errors",
     "ShapeError": "neptune_verified.errors",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from neptune_verified.ir.program import Program
     from neptune_verified.pipeline import Kernel, compile, verify
     from neptune_verified.proofs.check import check
+    from neptune_verified.reducers import prove_reducer
     from neptune_verified.repairs import derive_repair, prove_repair
     from neptune_verified.runtime import load
 
@@ -72,6 +74,7 @@ __all__ = [
     "nonnegative",
     "nonzero",
     "positive",
+    "prove_reducer",
     "prove_repair",
     "verify",
 ]

@@ -206,6 +206,31 @@ def repair(
 
 
 @app.command()
+def reducer(
+    value: Annotated[
+        list[str], typer.Option(help="a component and its domain, such as 'v=real or -inf' or n=nonnegative")
+    ],
+    combine: Annotated[list[str], typer.Option(help="its value in C(a, b), such as 'max(v_a, v_b)'; one for each")],
+    neutral: Annotated[list[str], typer.Option(help="its value in the neutral element, such as -inf; one for each")],
+    fact: Annotated[
+        list[str] | None, typer.Option(help="holds of partial results, such as 'n > 0 or mean == 0'")
+    ] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="print every obligation")] = False,
+) -> None:
+    """Prove that an operation on tuples may be used in any order: associative, commutative, neutral, closed."""
+    from neptune_verified.proofs.verdict import Verdict
+    from neptune_verified.reducers import prove_reducer
+
+    components = [(name.strip(), domain.strip() or "real") for name, _, domain in (v.partition("=") for v in value)]
+    if len(dict(components)) < len(components):
+        raise ValueError("--value names one component twice")
+    report = prove_reducer(dict(components), combine, neutral, fact or ())
+    print(report.text(verify))
+    if not report.proved:
+        raise typer.Exit(int(Exit.INTERNAL if report.verdict is Verdict.DISAGREEMENT else Exit.REFUSED))
+
+
+@app.command()
 def mutants(
     program: Annotated[list[str] | None, typer.Argument(help="programs of the catalogue; default: all")] = None,
     list_: Annotated[bool, typer.Option("--list", help="list every mutant")] = False,

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from functools import lru_cache
 
-from neptune_verified.proofs import falsify, route_sympy, route_z3
+from neptune_verified.proofs import falsify, route_orders, route_sympy, route_z3
 from neptune_verified.proofs.limits import LIMITS, Limits
 from neptune_verified.proofs.statement import Statement
 from neptune_verified.proofs.verdict import Counterexample, RouteResult, Verdict, combine
@@ -49,6 +49,9 @@ def _discharge(statement: Statement, limits: Limits) -> Discharged:
         why = "satisfies the hypotheses" if not seen.points else "makes the right side defined"
         route = RouteResult("falsifier", Verdict.VACUOUS, ms, f"no point that was tried {why}")
         return Discharged(Verdict.VACUOUS, (route,))
-    routes = (route_z3.prove(statement, limits.z3_ms, limits), route_sympy.prove(statement, limits.sympy_ms, limits))
+    second = route_sympy.prove(statement, limits.sympy_ms, limits)
+    if second.verdict not in (Verdict.PROVED, Verdict.REFUTED) and route_orders.applies(statement):
+        second = route_orders.prove(statement, limits)
+    routes = (route_z3.prove(statement, limits.z3_ms, limits), second)
     verdict = combine(r.verdict for r in routes)
     return Discharged(verdict, routes, next((r.counterexample for r in routes if r.counterexample), None))

@@ -27,6 +27,8 @@ class Limits:
     sympy_ms: int = 12_000
     #: Cases of one statement in the SymPy route: five symbols of two kinds, each sign split once.
     sympy_cases: int = 600
+    #: Weak orders of one statement that only compares: twice three symbols with an infinity each have 2,000.
+    orders: int = 20_000
 
 
 LIMITS = Limits()

@@ -18,6 +18,7 @@ DOMAINS: dict[str, Kinds] = {
     "nonpositive": frozenset({NEG, ZERO}),
     "nonzero": frozenset({NEG, POS}),
     "real or -inf": FINITE | {NINF},
+    "real or +inf": FINITE | {PINF},
     "extended": EXTENDED,
     "bool": TRUTH,
 }

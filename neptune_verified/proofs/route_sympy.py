@@ -233,7 +233,9 @@ class Split:
                 continue
             except Undecided as e:
                 if k not in case.used and k not in self.bounding:
-                    parts = self.use(h, evaluator, case.mark(k), e)
+                    # An ``or`` is used again when one side is decided; every use of it leaves fewer signs open.
+                    again = isinstance(h, Op) and h.name == "or"
+                    parts = self.use(h, evaluator, case if again else case.mark(k), e)
                     if parts is not None:
                         return parts
         try:
@@ -332,7 +334,7 @@ class Split:
         if h.name == "and":
             return self.use_one(a, evaluator, case, why) or self.use_one(b, evaluator, case, why)
         if h.name == "or":
-            return self.retry(case, why)
+            return self.retry_either(a, b, evaluator, case)
         try:
             x, y = evaluator.value(a), evaluator.value(b)
         except (Undecided, Unsupported):
@@ -360,6 +362,17 @@ class Split:
         """Split by the sign of the one symbol that the hypothesis depends on, and look again."""
         symbols = [s for s in why.expr.free_symbols if len(case.signs.get(s, ())) > 1]
         return self.by_sign(case, symbols[0]) if len(symbols) == 1 else None
+
+    def retry_either(self, a: Expr, b: Expr, evaluator: Evaluator, case: Case) -> list[Case] | None:
+        """The split that decides one side of an ``or`` with the fewest cases."""
+        found: list[list[Case]] = []
+        for side in (a, b):
+            try:
+                evaluator.value(side)
+            except Undecided as e:
+                parts = self.retry(case, e)
+                found += [parts] if parts else []
+        return min(found, key=len, default=None)
 
     def assign(self, case: Case, x: Any, y: Any) -> list[Case] | None:
         if x in case.signs and not y.has(x):

@@ -145,7 +145,7 @@ class Operations:
             "sigmoid": lambda x: self.div(sp.S.One, add(sp.S.One, exp(-x))),
             "lt": self.comparison(-1), "le": self.comparison(-1, 0), "gt": self.comparison(1),
             "ge": self.comparison(0, 1), "eq": self.comparison(0), "ne": self.comparison(-1, 1),
-            "and": lambda x, y: x and y, "or": lambda x, y: x or y, "not": lambda x: not x,
+            "not": lambda x: not x,
         }  # fmt: skip
 
     def decide(self, e: Any, *groups: tuple[int, ...]) -> int:
@@ -290,6 +290,8 @@ class Evaluator:
             case Op("select", (c, x, y)):
                 condition = self.value(c)
                 return condition if condition is UNDEFINED else self.value(x if condition else y)
+            case Op("and" | "or" as name, (x, y)):
+                return self.connective(name == "or", x, y)
             case Op(name, args, dtype):
                 self.tick()
                 values = [self.value(a) for a in args]
@@ -302,3 +304,31 @@ class Evaluator:
                 return self.operations.table[name](*values)
             case _:
                 raise Unsupported(f"{type(e).__name__} {getattr(e, 'name', '')}".strip())
+
+    def connective(self, decisive: bool, x: Expr, y: Expr) -> Value:
+        """``x or y`` (``decisive`` is True) and ``x and y``: one side may decide while the other is not known, if that one
+        cannot be undefined."""
+        for one, other in ((x, y), (y, x)):
+            try:
+                first = self.value(one)
+            except Undecided:
+                continue
+            if first is decisive and never_undefined(other):
+                return decisive
+        values = self.value(x), self.value(y)
+        if any(v is UNDEFINED for v in values):
+            return UNDEFINED
+        return any(values) if decisive else all(values)
+
+
+def never_undefined(e: Expr) -> bool:
+    """Comparisons of symbols and literals, and connectives of them."""
+    match e:
+        case Var() | Const():
+            return True
+        case Op("lt" | "le" | "gt" | "ge" | "eq" | "ne", (x, y)):
+            return isinstance(x, Var | Const) and isinstance(y, Var | Const)
+        case Op("and" | "or" | "not", args):
+            return all(map(never_undefined, args))
+        case _:
+            return False
