@@ -204,7 +204,10 @@ class _Check:
     def statements(self, loops: LoopProgram, certificate: dict[str, Any] | None) -> None:
         """Each statement is decided again; the certificate lists exactly these, with their scripts, all proved."""
         left = list(certificate["obligations"]) if certificate else []
-        for o in self.obligations(loops):
+        wanted_order = self.obligations(loops)
+        if certificate is not None:
+            self.order(wanted_order, left)
+        for o in wanted_order:
             wanted = obligation_data(o)
             entry = next((e for e in left if all(e[k] == wanted[k] for k in ("id", "stage", "step"))), None)
             self.prove(o, entry)
@@ -216,8 +219,20 @@ class _Check:
         for entry in left:
             self.problem("certificate.json", f"{entry['id']}, {entry['step']}, is no obligation of this loop program")
 
+    def order(self, obligations: tuple[Obligation, ...], entries: list[dict[str, Any]]) -> None:
+        """The certificate lists the obligations as they are stated anew; a missing or foreign one is told by name."""
+        stated = [(o.id, o.stage, o.step) for o in obligations]
+        listed = [(e["id"], e["stage"], e["step"]) for e in entries]
+        if stated != listed and sorted(stated) == sorted(listed):
+            self.problem("certificate.json", "its obligations stand in another order than they are stated")
+
     def prove(self, o: Obligation, entry: dict[str, Any] | None) -> None:
         result = _discharge(o)
+        if entry is not None and result.verdict is Verdict.PROVED:
+            own, listed = [r.route for r in result.routes], [r["route"] for r in entry["routes"]]
+            if own != listed and len(listed) > 1:
+                said = f"its routes are {', '.join(listed)}, should be {', '.join(own)}"
+                self.problem("certificate.json", f"{_name(o)}: {said}")
         own = next((r.script for r in result.routes if r.script), "")
         stored = "\n".join([*entry["script"], ""]) if entry else ""
         script = stored if stored in _scripts(o) else own
