@@ -1,8 +1,9 @@
 """Trusted: what the accumulator of a fused edge means at every step (O14), over the extended reals.
 
-    O14 step   after a step, what an element seen before contributes is the definition's own term at the producers' new
-               values, H(G(r, c), r, r') = g(r', c) wherever the right side is defined; an element of the tile contributes
-               G(r', c), which is g(r', c) by O6. By O2 and O5 the state is the definition's reduction
+    O14 step   after a step to a live state r', from any r, what an element seen before contributes is the definition's own
+               term, H(G(r, c), r, r') = g(r', c) wherever the right side is defined. An element of the tile contributes
+               G(r', c), which is g(r', c) by O6, as is everything while r' is dead: by O1, O2 and O5 the state is the
+               definition's reduction over what was seen
     O14 dead   while a producer is dead, what was seen contributes the neutral element: the state is e_f then, whatever
                the guard's value is (partial states of splits may be joined with such a one; a rolling update needs it not)
 
@@ -13,7 +14,7 @@ the value that another reduction reads meanwhile, wrong.
 from __future__ import annotations
 
 from neptune_verified.ir.expr import Expr, Var, substitute, var
-from neptune_verified.proofs.edge import Edge
+from neptune_verified.proofs.edge import Edge, used_variables, variables
 from neptune_verified.proofs.statement import Equal, Goal, Hypothesis, Refines, Symbol
 
 
@@ -47,5 +48,7 @@ def dead_claim(edge: Edge) -> tuple[Goal, list[Hypothesis]] | None:
 def step_claim(edge: Edge) -> tuple[Goal, list[Hypothesis]]:
     """O14 step."""
     G = edge.guarded(edge.g, edge.consumer)
-    facts = edge.later("", "_new") + edge.seen("") + edge.seen("_new")
-    return Refines(edge.repair(G), edge.at_new(edge.g)), list(dict.fromkeys(facts))
+    goal = Refines(edge.repair(G), edge.at_new(edge.g))
+    # Producers that the term does not read may be dead; naming them would only multiply the cases.
+    live = [h for h in edge.live("_new") if variables(h.expr) <= used_variables(goal)]
+    return goal, [*live, *edge.later("", "_new"), *edge.seen("")]
