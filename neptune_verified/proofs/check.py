@@ -231,8 +231,8 @@ class _Check:
         if entry is not None and result.verdict is Verdict.PROVED:
             own, listed = [r.route for r in result.routes], [r["route"] for r in entry["routes"]]
             if own != listed and len(listed) > 1:
-                said = f"its routes are {', '.join(listed)}, should be {', '.join(own)}"
-                self.problem("certificate.json", f"{_name(o)}: {said}")
+                routes = f"its routes are {', '.join(listed)}, should be {', '.join(own)}"
+                self.problem("certificate.json", f"{_name(o)}: {routes}")
         own = next((r.script for r in result.routes if r.script), "")
         stored = "\n".join([*entry["script"], ""]) if entry else ""
         script = stored if stored in _scripts(o) else own

@@ -69,6 +69,13 @@ def signs(e: Any) -> frozenset[int]:
     return found
 
 
+def consistent(e: Any, found: frozenset[int]) -> frozenset[int]:
+    """No sign at all is no contradiction of the case, but a fault of SymPy's: nothing may be concluded from it."""
+    if not found:
+        raise ValueError(f"SymPy gives {e} no sign")
+    return found
+
+
 def own_signs(e: Any) -> frozenset[int]:
     if e.is_positive:
         return frozenset((1,))
@@ -150,15 +157,15 @@ class Operations:
 
     def decide(self, e: Any, *groups: tuple[int, ...]) -> int:
         """The position of the group that holds the sign of e; raises Undecided when more than one can."""
-        possible = signs(e)
-        if not possible:
-            raise ValueError(f"SymPy gives {e} no sign")
+        possible = consistent(e, own_signs(e))
         for form, direction in ((e, 1), (-e, -1)):
             if form in self.assumed:
                 possible &= {direction * self.assumed[form]}
-        live = [k for k, group in enumerate(groups) if possible & set(group)]
-        if len(live) > 1 and self.boxes:
+        if len(possible) > 1 and self.boxes:
             possible &= sympy_bounds.signs(e, self.boxes)
+        live = [k for k, group in enumerate(groups) if possible & set(group)]
+        if len(live) > 1:  # other forms of e, which take time, may tell more
+            possible &= consistent(e, signs(e))
             live = [k for k, group in enumerate(groups) if possible & set(group)]
         if len(live) == 1:
             return live[0]
