@@ -229,9 +229,9 @@ class _Check:
     def prove(self, o: Obligation, entry: dict[str, Any] | None) -> None:
         result = _discharge(o)
         if entry is not None and result.verdict is Verdict.PROVED:
-            own, listed = [r.route for r in result.routes], [r["route"] for r in entry["routes"]]
-            if own != listed and len(listed) > 1:
-                routes = f"its routes are {', '.join(listed)}, should be {', '.join(own)}"
+            ran, listed = [r.route for r in result.routes], [r["route"] for r in entry["routes"]]
+            if ran != listed and len(listed) > 1:
+                routes = f"its routes are {', '.join(listed)}, should be {', '.join(ran)}"
                 self.problem("certificate.json", f"{_name(o)}: {routes}")
         own = next((r.script for r in result.routes if r.script), "")
         stored = "\n".join([*entry["script"], ""]) if entry else ""
