@@ -40,6 +40,11 @@ _PARTS = re.compile(rf"; (?=(?:{'|'.join(SOURCES)}): )")
 _LEGAL = re.compile(rf"(?:{'|'.join(SOURCES)}): \S.*")
 
 
+def origins_of(text: str) -> tuple[str, ...]:
+    """The parts of the origin of a hypothesis, each with its source."""
+    return tuple(_PARTS.split(text))
+
+
 def legal(origin: str) -> bool:
     return _LEGAL.fullmatch(origin) is not None
 
@@ -72,7 +77,7 @@ class Hypothesis:
     @property
     def origins(self) -> tuple[str, ...]:
         """What it is, and what it rests on: "derived: interval arithmetic; declared: |x| <= 4" are two."""
-        return tuple(_PARTS.split(self.origin))
+        return origins_of(self.origin)
 
 
 @dataclass(frozen=True, slots=True)
