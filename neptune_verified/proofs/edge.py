@@ -9,7 +9,7 @@ running sum of non-negative terms is 0. Elements (subterms without producers) ra
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 
 from neptune_verified.ir.expr import INF, Expr, Op, Size, Var, const, contains, op, substitute, subterms, var
@@ -140,9 +140,7 @@ class Edge:
     @staticmethod
     def reached(c: Carried, element: Expr, known: Mapping[Var, Kinds], hypotheses: list[Expr]) -> Kinds:
         """Kinds of a reduction of ``element``, from those of the symbols that it reads."""
-        kinds: Kinds = frozenset()
-        for here in _cases([[(v, k) for k in ks] for v, ks in known.items()], hypotheses):
-            kinds |= here.of(element)
+        kinds = _over_cases(element, tuple(known.items()), tuple(hypotheses))
         return reduce_kinds(c.value.reducer, kinds - {UNDEF}, c.value.dtype) - {UNDEF}
 
     def possible(self, hypotheses: list[Expr], suffix: str = "") -> bool:
@@ -275,6 +273,15 @@ def require_defined(abstract: Abstraction, e: Expr, what: str) -> None:
     for x, v in abstract.elements.items():
         if v in used and UNDEF in abstract.analysis.of(x):
             raise UnsupportedTerm(f"{what} reads a value that can be undefined")
+
+
+@lru_cache(maxsize=4096)
+def _over_cases(element: Expr, known: tuple[tuple[Var, Kinds], ...], hypotheses: tuple[Expr, ...]) -> Kinds:
+    """Kinds of ``element`` in every case that the hypotheses allow; the same for many candidates of a repair."""
+    kinds: Kinds = frozenset()
+    for here in _cases([[(v, k) for k in ks] for v, ks in known], list(hypotheses)):
+        kinds |= here.of(element)
+    return kinds
 
 
 def _cases(options: list[list[tuple[Var, str]]], hypotheses: list[Expr]) -> Iterator[KindAnalysis]:
