@@ -140,6 +140,8 @@ class KindAnalysis:
         self.facts = {(a.subject, a.kind): a for a in program.assumptions} if program else {}
         self.lengths = program.shape_sizes() if program else frozenset()
         self.shapes = {t.name: t.shape for t in program.inputs} if program else {}
+        #: Inputs that are not taken to be finite (``proofs.facts`` asks what holds without that).
+        self.unbounded: frozenset[str] = frozenset()
 
     def has(self, subject: str, kind: str) -> bool:
         return (subject, kind) in self.facts
@@ -152,6 +154,8 @@ class KindAnalysis:
             kinds = NONNEGATIVE
         elif self.has(subject, "nonzero"):
             kinds = frozenset({NEG, POS})
+        if subject in self.unbounded:
+            return kinds | {NINF, PINF}
         return kinds | {NINF} if self.has(subject, "finite_or_minus_infinity") else kinds
 
     def _at_least(self, subject: str, bound: float, strictly: bool = False) -> bool:
@@ -261,6 +265,7 @@ class KindAnalysis:
         """The same analysis with the kinds of some subterms fixed."""
         inner = KindAnalysis(None, {**self.given, **given})
         inner.facts, inner.lengths, inner.base, inner.shapes = self.facts, self.lengths, self.base, self.shapes
+        inner.unbounded = self.unbounded
         return inner
 
     def _constraint(self, cond: Expr, value: bool) -> dict[Expr, Kinds]:

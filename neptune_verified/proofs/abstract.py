@@ -8,7 +8,7 @@ Comparisons keep their shape, so that ``select(s == -inf, 0, exp(s - m))`` keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from neptune_verified.ir.expr import Const, Expr, Op, Var, children, contains, rebuild, subterms, var
 from neptune_verified.ir.kinds import TRUTH, UNDEF, KindAnalysis, Kinds
@@ -80,6 +80,5 @@ class Abstraction:
         """Elements that can be undefined."""
         return [v for x, v in self.elements.items() if UNDEF in self.analysis.of(x)]
 
-    def symbols(self, meaning: object) -> tuple[Symbol, ...]:
-        assert callable(meaning)
-        return tuple(Symbol(v, self.kinds_of(x), meaning(x)) for x, v in self.elements.items())
+    def symbols(self, meaning: Callable[[Expr], str], origins: Callable[[Expr], tuple[str, ...]]) -> tuple[Symbol, ...]:
+        return tuple(Symbol(v, self.kinds_of(x), meaning(x), origins(x)) for x, v in self.elements.items())

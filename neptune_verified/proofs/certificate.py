@@ -14,9 +14,10 @@ from typing import Any
 
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.loops_json import refusal_data
-from neptune_verified.ir.program import Assumption, Program
+from neptune_verified.ir.program import Program
 from neptune_verified.ir.serialize import loops_to_json, program_hash, sha256
 from neptune_verified.proofs.certificate_format import certificate_to_json
+from neptune_verified.proofs.facts import input_facts
 from neptune_verified.proofs.kernel import SEMANTICS_VERSION, Proved, VerifiedProgram
 from neptune_verified.proofs.limits import LIMITS
 from neptune_verified.proofs.obligations import Obligation
@@ -51,7 +52,7 @@ def evidence(
         "tools": tools(),
         "limits": asdict(LIMITS),
         "passes": loops.passes,
-        "assumptions": [assumption_data(a) for a in program.assumptions],
+        "assumptions": assumptions_data(program),
         "notes": list(program.notes),
         "obligations": [proved_data(p) for p in proved],
         "refused": [refusal_data(r) for r in loops.refusals],
@@ -85,8 +86,10 @@ def tools() -> dict[str, str]:
     return {**{name: version(package) for name, package in names.items()}, "python": platform.python_version()}
 
 
-def assumption_data(a: Assumption) -> dict[str, str]:
-    return {"text": str(a) if a.expr is None else expr_text(a.expr), "origin": a.origin}
+def assumptions_data(program: Program) -> list[dict[str, str]]:
+    """What is declared of inputs and lengths, and the defaults, that floats are finite included."""
+    facts = [f.origin.partition(": ") for f in input_facts(program)]
+    return [{"text": text, "origin": source} for source, _, text in facts]
 
 
 def obligation_data(o: Obligation) -> dict[str, Any]:
@@ -104,6 +107,7 @@ def obligation_data(o: Obligation) -> dict[str, Any]:
                 "dtype": s.var.dtype,
                 "kinds": [k for k in order if k in s.kinds],
                 "meaning": s.meaning,
+                "origins": list(s.origins),
             }
             for s in o.statement.symbols
         ],

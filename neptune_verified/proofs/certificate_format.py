@@ -28,7 +28,7 @@ FIELDS = (
 )
 HASHES = ("definition", "loops", "kernel")
 OBLIGATION = ("id", "kind", "stage", "step", "statement", "symbols", "assumptions", "script", "verdict", "routes")
-SYMBOL = ("name", "dtype", "kinds", "meaning")
+SYMBOL = ("name", "dtype", "kinds", "meaning", "origins")
 ASSUMPTION = ("text", "origin")
 ROUTE = ("route", "verdict", "ms", "detail")
 COUNTEREXAMPLE = ("values", "left", "right")
@@ -82,6 +82,7 @@ def _obligation(value: j.Json, where: str) -> None:
         s = j.record(symbol, place, SYMBOL)
         _strings_of(s, place, ("name", "dtype", "meaning"))
         j.strings(s["kinds"], f"{place}.kinds")
+        j.strings(s["origins"], f"{place}.origins")
     for fact, place in j.each(record["assumptions"], f"{where}.assumptions"):
         _texts(fact, place, ASSUMPTION)
     for route, place in j.each(record["routes"], f"{where}.routes"):

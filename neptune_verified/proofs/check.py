@@ -27,7 +27,7 @@ from neptune_verified.ir.printing import program_text
 from neptune_verified.ir.program import Program
 from neptune_verified.ir.serialize import loops_from_json, program_from_json, sha256
 from neptune_verified.proofs import route_z3, solver_cvc5
-from neptune_verified.proofs.certificate import assumption_data, definition_hash, obligation_data, script_lines
+from neptune_verified.proofs.certificate import assumptions_data, definition_hash, obligation_data, script_lines
 from neptune_verified.proofs.certificate_format import certificate_from_json
 from neptune_verified.proofs.discharge import Discharged, discharge
 from neptune_verified.proofs.kernel import COVERAGE, SEMANTICS_VERSION, Refused, check_structure, required
@@ -176,7 +176,7 @@ class _Check:
             "coverage": COVERAGE,
             "semantics_version": SEMANTICS_VERSION,
             "program": self.program.name,
-            "assumptions": [assumption_data(a) for a in self.program.assumptions],
+            "assumptions": assumptions_data(self.program),
             "notes": list(self.program.notes),
         }
         if loops is not None:

@@ -1,7 +1,8 @@
 """Trusted: decides a statement: points first, then whether it says anything, then both routes.
 
 ``discharge(statement)`` returns the combined verdict with every route's answer. A statement that a point refutes is
-not given to a prover; one whose hypotheses no point satisfies, or whose right side is defined nowhere, is vacuous.
+not given to a prover; one whose hypotheses no point satisfies, or whose right side is defined nowhere, is vacuous. One
+that assumes something without a legal origin is unsupported, whatever it says.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ class Discharged:
 
 def discharge(statement: Statement, limits: Limits = LIMITS) -> Discharged:
     """Decide the statement; the answer is remembered for the life of the process."""
+    unfounded = statement.unfounded()
+    if unfounded:
+        return Discharged(Verdict.UNSUPPORTED, (RouteResult("origins", Verdict.UNSUPPORTED, detail=unfounded),))
     return _discharge(statement, limits)
 
 

@@ -8,22 +8,11 @@ running sum of non-negative terms is 0. Elements (subterms without producers) ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cached_property, lru_cache
 from itertools import product
 
-from neptune_verified.ir.expr import (
-    INF,
-    Expr,
-    Op,
-    Size,
-    Var,
-    const,
-    contains,
-    op,
-    substitute,
-    subterms,
-    var,
-)
+from neptune_verified.ir.expr import INF, Expr, Op, Size, Var, const, contains, op, substitute, subterms, var
 from neptune_verified.ir.kinds import (
     FINITE,
     NINF,
@@ -42,6 +31,8 @@ from neptune_verified.ir.printing import Printer
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import Abstraction, UnsupportedTerm
 from neptune_verified.proofs.evaluation import require_same_evaluation
+from neptune_verified.proofs.facts import provenance
+from neptune_verified.proofs.grounds import Grounds
 from neptune_verified.proofs.statement import Goal, Hypothesis, Statement, Symbol
 
 #: Operations through which a term keeps its relation to an element, whatever else it holds.
@@ -65,9 +56,9 @@ class Edge:
         self.program, self.nest, self.pass_, self.consumer = program, nest, p, consumer
         self.producers = tuple(c for c in p.carried if c.name in consumer.repair.producers)
         # A step of the loop happens on a non-empty domain only.
-        self.analysis = KindAnalysis(program).under(
-            {a.extent: frozenset({POS}) for a in p.stream if isinstance(a.extent, Size)}
-        )
+        loop = tuple(a.extent for a in p.stream if isinstance(a.extent, Size))
+        self.analysis = KindAnalysis(program).under(dict.fromkeys(loop, frozenset({POS})))
+        self.provenance = provenance(program, loop)
         self.symbols = {
             c.name: (var(c.name, c.value.dtype), var(f"{c.name}_new", c.value.dtype)) for c in self.producers
         }
@@ -134,18 +125,22 @@ class Edge:
 
     def _state_kinds(self, c: Carried, element: Expr) -> Kinds:
         """Kinds of the running value of ``c``: of a reduction of its elements over reachable producer states."""
-        symbols = [self.symbols[p.name][0] for p in self.producers if p.name in self.state]
-        parts = list(self.abstract.elements.values())
+        states, atoms = self.read_by(c, element)
+        known = {**{s: self.state[s.name] for s in states}, **{v: self.abstract.kinds_of(x) for v, x in atoms.items()}}
+        return self.reached(c, element, known, [h.expr for s in states for h in self._seen(s.name, "")])
+
+    def read_by(self, c: Carried, element: Expr) -> tuple[list[Var], dict[Var, Expr]]:
+        """The states on which the term of ``c`` depends, and the elements, those that these states have seen included."""
+        earlier = list(self.producers if c is self.consumer else self.producers[: self.producers.index(c)])
         used = set(subterms(element))
-        names = [s for s in symbols if s in used]
-        options = [[(s, k) for k in self.state[s.name]] for s in names]
-        elements = {v: x for x, v in self.abstract.elements.items()}
-        atoms = [v for v in parts if v in used or any(v in subterms(self.elements[s.name]) for s in names)]
-        options += [[(v, k) for k in self.abstract.kinds_of(elements[v])] for v in atoms]
-        kinds: Kinds = frozenset()
-        hypotheses = [h.expr for s in names for h in self._seen(s.name, "")]
-        for here in _cases(options, hypotheses):
-            kinds |= here.of(element)
+        states = [s for s in (self.symbols[p.name][0] for p in earlier) if s in used]
+        used |= {v for s in states for v in subterms(self.elements[s.name])}
+        return states, {v: x for x, v in self.abstract.elements.items() if v in used}
+
+    @staticmethod
+    def reached(c: Carried, element: Expr, known: Mapping[Var, Kinds], hypotheses: list[Expr]) -> Kinds:
+        """Kinds of a reduction of ``element``, from those of the symbols that it reads."""
+        kinds = _over_cases(element, tuple(known.items()), tuple(hypotheses))
         return reduce_kinds(c.value.reducer, kinds - {UNDEF}, c.value.dtype) - {UNDEF}
 
     def possible(self, hypotheses: list[Expr], suffix: str = "") -> bool:
@@ -195,7 +190,8 @@ class Edge:
                     dead = self.dead(c, source)
                     if dead is not None:
                         fact = op("or", dead, fact)
-                    facts.append(Hypothesis(fact, f"derived: {c.name} stays positive, its repair factor is"))
+                    why = f"derived: {c.name} stays positive, its repair factor is"
+                    facts.append(Hypothesis(fact, self.grounds.because(why, c)))
         return facts + self._empty_while_dead(source) + self._empty_while_dead(target)
 
     def dead(self, c: Carried, suffix: str) -> Expr | None:
@@ -219,7 +215,8 @@ class Edge:
             element = self.at_new(self.elements[c.name], suffix) if suffix else self.elements[c.name]
             if not self.possible([dead, *seen, op("ne", element, const(0, element.dtype))], suffix):
                 fact = implies(dead, _is(var(c.name + suffix, c.value.dtype), 0))
-                facts.append(Hypothesis(fact, f"derived: {c.name} has seen nothing live while its producer is dead"))
+                why = f"derived: {c.name} has seen nothing live while its producer is dead"
+                facts.append(Hypothesis(fact, self.grounds.because(why, c)))
         return facts
 
     def _keeps_sign(self, c: Carried) -> bool:
@@ -246,6 +243,10 @@ class Edge:
             ]
         return facts
 
+    @cached_property
+    def grounds(self) -> Grounds:
+        return Grounds(self)
+
     # -- statements ----------------------------------------------------------------------------------------
 
     def statement(self, goal: Goal, hypotheses: list[Hypothesis], extra: tuple[Symbol, ...] = ()) -> Statement:
@@ -254,8 +255,8 @@ class Edge:
         for c in self.producers:
             old, new = self.symbols[c.name]
             for v, when in ((old, "before"), (new, "after"), (var(f"{c.name}_later", old.dtype), "later on")):
-                candidates.append(Symbol(v, self.state[c.name], f"{c.name}, the running {c.value.reducer}, {when}"))
-        candidates += self.abstract.symbols(show)
+                candidates.append(self.grounds.symbol(c, v, f"{c.name}, the running {c.value.reducer}, {when}"))
+        candidates += self.abstract.symbols(show, self.provenance.origins)
         used = used_variables(goal)
         # A hypothesis is kept when it speaks of symbols that occur, or links them to others that then occur.
         kept: list[Hypothesis] = []
@@ -272,6 +273,15 @@ def require_defined(abstract: Abstraction, e: Expr, what: str) -> None:
     for x, v in abstract.elements.items():
         if v in used and UNDEF in abstract.analysis.of(x):
             raise UnsupportedTerm(f"{what} reads a value that can be undefined")
+
+
+@lru_cache(maxsize=4096)
+def _over_cases(element: Expr, known: tuple[tuple[Var, Kinds], ...], hypotheses: tuple[Expr, ...]) -> Kinds:
+    """Kinds of ``element`` in every case that the hypotheses allow; the same for many candidates of a repair."""
+    kinds: Kinds = frozenset()
+    for here in _cases([[(v, k) for k in ks] for v, ks in known], list(hypotheses)):
+        kinds |= here.of(element)
+    return kinds
 
 
 def _cases(options: list[list[tuple[Var, str]]], hypotheses: list[Expr]) -> Iterator[KindAnalysis]:

@@ -25,9 +25,9 @@ from neptune_verified.ir.expr import REDUCERS, Expr, op, var
 from neptune_verified.ir.loops import LoopProgram, Nest, Pass
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import UnsupportedTerm
-from neptune_verified.proofs.kernel import Proved, Prover, Refused, VerifiedProgram
+from neptune_verified.proofs.kernel import Proved, Prover, Refused, VerifiedProgram, require_grounded
 from neptune_verified.proofs.obligations import Edge, Obligation, implies
-from neptune_verified.proofs.statement import Equal, Goal, Hypothesis, Refines, Symbol
+from neptune_verified.proofs.statement import Equal, Goal, Hypothesis, Refines
 from neptune_verified.proofs.states import dead_claim, second, second_symbols
 
 
@@ -80,10 +80,10 @@ class _Join:
 
     def _make(self, kind: str, part: str, goal: Goal, facts: list[Hypothesis]) -> Obligation:
         edge, name = self.edge, self.consumer.name
-        symbols = [Symbol(var("t", self.dtype), edge.kinds, f"a value of the accumulator {name}")]
+        symbols = [edge.grounds.symbol(self.consumer, var("t", self.dtype), f"a value of the accumulator {name}")]
         for c in edge.producers:
             for suffix, when in (("_a", "in one split"), ("_b", "in the other"), ("_ab", "joined")):
-                symbols.append(Symbol(var(c.name + suffix, c.value.dtype), edge.state[c.name], f"{c.name} {when}"))
+                symbols.append(edge.grounds.symbol(c, var(c.name + suffix, c.value.dtype), f"{c.name} {when}"))
         symbols += second_symbols(edge, "an element of the other split")
         step = f"split-K update of {name} over {', '.join(c.name for c in edge.producers)}"
         return Obligation(kind, part, name, step, edge.statement(goal, facts, tuple(symbols)))
@@ -97,9 +97,11 @@ def verify_split(verified: VerifiedProgram, prover: Prover | None = None) -> tup
     for nest in loops.nests:
         for p in nest.passes:
             try:
-                proved += [prover.prove(o) for o in split_obligations(loops.program, nest, p)]
+                obligations = split_obligations(loops.program, nest, p)
             except UnsupportedTerm as e:
                 raise Refused(f"{nest.name}: {e}") from e
+            require_grounded(loops.program, obligations)
+            proved += [prover.prove(o) for o in obligations]
     failed = tuple(x for x in proved if not x.holds)
     if failed:
         first = failed[0]

@@ -15,9 +15,11 @@ from typing import Protocol
 from neptune_verified.ir.expr import FLOATS, Expr, Reduce, Var, substitute, subterms
 from neptune_verified.ir.inline import inline
 from neptune_verified.ir.loops import LoopProgram, Nest, Output, Pass, T
+from neptune_verified.ir.program import Program
 from neptune_verified.ir.spec import loop_faults
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.discharge import Discharged, discharge
+from neptune_verified.proofs.facts import baseless
 from neptune_verified.proofs.falsify import falsify
 from neptune_verified.proofs.obligations import Obligation, edge_obligations, hoist_obligations, state_obligations
 from neptune_verified.proofs.statement import Statement
@@ -125,7 +127,15 @@ def required(loops: LoopProgram) -> tuple[Obligation, ...]:
                         result += state_obligations(loops.program, c)
         except UnsupportedTerm as e:
             raise Refused(f"{nest.name}: {e}") from e
+    require_grounded(loops.program, result)
     return tuple(dict.fromkeys(result))
+
+
+def require_grounded(program: Program, obligations: Iterable[Obligation]) -> None:
+    """Every fact that a statement uses is derived, or declared of this program. Raises Refused."""
+    fault = baseless(program, obligations)
+    if fault:
+        raise Refused(fault)
 
 
 def verify(

@@ -48,6 +48,7 @@ from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import Abstraction, UnsupportedTerm
 from neptune_verified.proofs.edge import Edge, implies, require_defined, used_variables, variables
 from neptune_verified.proofs.evaluation import require_hoistable
+from neptune_verified.proofs.facts import provenance
 from neptune_verified.proofs.ranges import edge_ranges, hoist_ranges
 from neptune_verified.proofs.statement import Defined, Equal, Goal, Hypothesis, Refines, Statement, Symbol
 from neptune_verified.proofs.states import step_claim
@@ -76,7 +77,7 @@ def edge_obligations(program: Program, nest: Nest, p: Pass, consumer: Carried) -
     show = ", ".join(c.name for c in edge.producers)
     label = f"rolling update of {consumer.name} over {show}"
     t, x, y = (var(n, dtype) for n in (T, "x", "y"))
-    accumulators = [Symbol(v, edge.kinds, f"a value of the accumulator {consumer.name}") for v in (t, x, y)]
+    accumulators = [edge.grounds.symbol(consumer, v, f"a value of the accumulator {consumer.name}") for v in (t, x, y)]
     G = edge.guarded(edge.g, consumer)
     h, reach = edge.repair, edge.later("", "_new")
     e_f = consumer.neutral
@@ -92,7 +93,7 @@ def edge_obligations(program: Program, nest: Nest, p: Pass, consumer: Carried) -
         make("O3", "identity", Equal(h(t, "", ""), t), edge.live("")),
         make("O3", "composition", Equal(h(h(t), "_new", "_later"), h(t, "", "_later")), chain),
         make("O4", "", Equal(h(e_f), e_f), reach),
-        *reducer_laws(consumer, edge.kinds),
+        *reducer_laws(consumer, edge.kinds, edge.grounds.origins(consumer)),
         make("O6", "repair", Defined(h(t)), reach),
         make("O6", "term", Refines(edge.at_new(G), edge.at_new(edge.g)), edge.seen("_new")),
         *(
@@ -105,17 +106,17 @@ def edge_obligations(program: Program, nest: Nest, p: Pass, consumer: Carried) -
 
 def state_obligations(program: Program, c: Carried) -> tuple[Obligation, ...]:
     """O5 of an accumulator that needs no repair: tiles and trees change the order of its elements all the same."""
-    return reducer_laws(c, KindAnalysis(program).of(c.value) - {UNDEF})
+    return reducer_laws(c, KindAnalysis(program).of(c.value) - {UNDEF}, provenance(program).origins(c.value))
 
 
-def reducer_laws(c: Carried, kinds: Kinds) -> tuple[Obligation, ...]:
+def reducer_laws(c: Carried, kinds: Kinds, origins: tuple[str, ...]) -> tuple[Obligation, ...]:
     """O5 on the values that the accumulator can take, its own initial value included.
 
     Where one side of associativity is undefined nothing is claimed; with commutativity that covers both directions."""
     value, f, e = c.value, REDUCERS[c.value.reducer].combine, c.neutral
     x, y, z = (var(n, value.dtype) for n in ("x", "y", "z"))
     kinds = kinds | (KindAnalysis().of(e) - {UNDEF})
-    symbols = [Symbol(v, kinds, f"a value of {c.name}") for v in (x, y, z)]
+    symbols = [Symbol(v, kinds, f"a value of {c.name}", origins) for v in (x, y, z)]
     # Values of both signs of infinity, or an infinity and 0, may have no sum or product.
     total = UNDEF not in KindAnalysis(None, dict.fromkeys((x, y, z), kinds)).of(f(f(x, y), z))
     claim = Equal if total else Refines
@@ -138,7 +139,7 @@ def _range_facts(v: Var) -> list[Hypothesis]:
     if v.dtype in FLOATS or v.dtype == "bool":
         return []
     low, high = (op(name, v, int_limit(v.dtype, k)) for k, name in enumerate(("ge", "le")))
-    return [Hypothesis(low, f"the range of {v.dtype}"), Hypothesis(high, f"the range of {v.dtype}")]
+    return [Hypothesis(bound, f"domain: the range of {v.dtype}") for bound in (low, high)]
 
 
 def _seen_by_invariants(hoist: Hoist, names: dict[Reduce, Var], abstract: Abstraction) -> list[Hypothesis]:
@@ -181,7 +182,9 @@ def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
     show = Printer(program)
     f, e = REDUCERS[hoist.old.reducer], REDUCERS[hoist.old.reducer].neutral
     kinds = {s: analysis.of(r) - {UNDEF} for s, r in zip(slots, hoist.inner, strict=True)}
-    invariant_symbols = [Symbol(v, analysis.of(x) - {UNDEF}, show(x)) for x, v in names.items()]
+    known = provenance(program)
+    why = {s: known.origins(r) for s, r in zip(slots, hoist.inner, strict=True)}
+    invariant_symbols = [Symbol(v, analysis.of(x) - {UNDEF}, show(x), known.origins(x)) for x, v in names.items()]
 
     def fill(values: list[Expr]) -> Expr:
         return substitute(template, dict(zip(slots, values, strict=True)))
@@ -189,7 +192,7 @@ def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
     def pair(name: str) -> tuple[list[Expr], list[Symbol]]:
         vs = [var(f"{name}{k}", s.dtype) for k, s in enumerate(slots)]
         return list(vs), [
-            Symbol(v, kinds[s], f"a partial result of {hoist.name}") for v, s in zip(vs, slots, strict=True)
+            Symbol(v, kinds[s], f"a partial result of {hoist.name}", why[s]) for v, s in zip(vs, slots, strict=True)
         ]
 
     xs, x_symbols = pair("x")
@@ -201,7 +204,7 @@ def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
         ("O2", Equal(fill(both), f.combine(fill(xs), fill(ys)))),
         ("O4", Equal(fill([e(s.dtype) for s in slots]), e(hoist.old.dtype))),
     ]
-    slot_symbols = [Symbol(s, kinds[s], f"a partial result of {hoist.name}") for s in slots]
+    slot_symbols = [Symbol(s, kinds[s], f"a partial result of {hoist.name}", why[s]) for s in slots]
     leaves = {v: x for x, v in (*names.items(), *abstract.elements.items())}
     terms = dict(zip(slots, inner, strict=True))
     # Only O1 and O7 speak of an element of the domain, which the reductions over that domain have seen.
@@ -212,7 +215,8 @@ def hoist_obligations(program: Program, hoist: Hoist) -> tuple[Obligation, ...]:
     result = []
     for kind, part, goal, hypotheses, extra in claims:
         used = used_variables(goal)
-        symbols = [*extra, *x_symbols, *y_symbols, *slot_symbols, *invariant_symbols, *abstract.symbols(show)]
+        symbols = [*extra, *x_symbols, *y_symbols, *slot_symbols, *invariant_symbols]
+        symbols += abstract.symbols(show, known.origins)
         facts = tuple(h for h in hypotheses if variables(h.expr) & used)
         used |= {v for h in facts for v in variables(h.expr)}
         statement = Statement(tuple(s for s in symbols if s.var in used), facts, goal)

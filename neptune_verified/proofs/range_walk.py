@@ -12,6 +12,7 @@ from neptune_verified.ir.expr import FLOATS, INF, Const, Expr, Op, Var, children
 from neptune_verified.ir.intervals import Interval, Range
 from neptune_verified.ir.kinds import FINITE, NINF, NONNEGATIVE, PINF, UNDEF, KindAnalysis, Kinds
 from neptune_verified.proofs.evaluation import Guards, evaluated
+from neptune_verified.proofs.facts import over_symbols
 from neptune_verified.proofs.statement import Goal, Hypothesis, NeverFalse, Symbol
 from neptune_verified.proofs.statement_text import expr_text
 
@@ -83,6 +84,9 @@ class Walk:
     fits: bool = True
     #: Intervals of nodes that are a term's node at an element seen (see ``EdgeRanges.at_extremes``).
     attained: dict[Expr, Range] = field(default_factory=dict)
+    #: Where the kinds of the symbols come from, and the greatest number of elements of the domain.
+    why: dict[Expr, tuple[str, ...]] = field(default_factory=dict)
+    count_origin: str = ""
 
     def __post_init__(self) -> None:
         self.leaves = dict(self.boxes)
@@ -177,26 +181,32 @@ class Walk:
             assert isinstance(v, Var)
             origin = self.origins.get(x, f"proved: O7, the interval of {expr_text(x)}")
             if v is not x:
-                symbols.append(Symbol(v, self.kinds_of(x) or FINITE, expr_text(x)))
+                symbols.append(self.operand(v, x, self.kinds_of(x) or FINITE))
             hypotheses += box_facts(v, self.boxes[x], self.kinds_of(x), origin)
         flat = op(e.name, *(names.get(x, x) for x in e.args), dtype=e.dtype if e.name == "cast" else None)
         self.claims.append(("range", NeverFalse(inside(flat, r, self.kinds_of(e))), hypotheses, tuple(symbols)))
+
+    def operand(self, v: Var, x: Expr, kinds: Kinds) -> Symbol:
+        """A symbol that stands for a term over the walk's symbols."""
+        return Symbol(v, kinds, expr_text(x), over_symbols(x, kinds, self.kinds.given, self.why))
 
     def sum_claim(self, term: Expr, r: Interval, n: Fraction, whole: Interval) -> Claim:
         """A sum of up to n values of ``term`` is in the range of the accumulator's type."""
         u, count = self.fresh("u0", term.dtype), self.fresh("count", term.dtype)
         kinds = (self.kinds_of(term) & FINITE) or FINITE
         goal = NeverFalse(op("le", op("mul", count, op("abs", u)), const(whole.hi, term.dtype)))
-        origin = "derived: a domain has at most as many elements as its lengths allow"
         facts = [
-            Hypothesis(op("le", count, const(n, term.dtype)), origin),
+            Hypothesis(op("le", count, const(n, term.dtype)), self.count_origin),
             *box_facts(u, iv.short(r), kinds, f"proved: O7, the interval of {expr_text(term)}"),
         ]
         return (
             "accumulator",
             goal,
             facts,
-            (Symbol(count, NONNEGATIVE, "the number of elements"), Symbol(u, kinds, expr_text(term))),
+            (
+                Symbol(count, NONNEGATIVE, "the number of elements", ("derived: a number of elements is >= 0",)),
+                self.operand(u, term, kinds),
+            ),
         )
 
 

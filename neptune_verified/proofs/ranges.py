@@ -26,13 +26,14 @@ from functools import lru_cache
 
 from neptune_verified.ir import intervals as iv
 from neptune_verified.ir.bounds import Intervals
-from neptune_verified.ir.expr import FLOATS, Expr, Op, Var, const, op, substitute, subterms, var
+from neptune_verified.ir.expr import Expr, Op, Var, const, op, substitute, subterms, var
 from neptune_verified.ir.intervals import Interval, Range
 from neptune_verified.ir.kinds import FINITE, NONNEGATIVE, UNDEF, KindAnalysis, Kinds
 from neptune_verified.ir.loops import Carried, Hoist, Nest, Pass, T
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.edge import Edge, variables
+from neptune_verified.proofs.facts import provenance
 from neptune_verified.proofs.range_walk import End, Walk, box_facts, inside, results
 from neptune_verified.proofs.statement import Goal, Hypothesis, NeverFalse, Statement, Symbol
 
@@ -63,6 +64,7 @@ class EdgeRanges:
         kinds = KindAnalysis(None, dict(self.symbols.items()))
         moving = {self.t, *self.states()}
         walk = Walk(kinds, *self.leaves(), lambda e: not moving.isdisjoint(subterms(e)), tight)
+        walk.why, walk.count_origin = self.why(), edge.provenance.count(self.consumer.value.axes)
         G = edge.at_new(edge.guarded(edge.g, self.consumer))
         end = End(lambda e: edge_final(edge, e), edge.later("_new", FINAL))
         term = walk.visit(G, edge.seen("_new"), end)
@@ -95,7 +97,7 @@ class EdgeRanges:
         origins: dict[Expr, str] = {}
         for x, v in edge.abstract.elements.items():
             boxes[v] = self.intervals.of(x)
-            origins[v] = self.origin(x, boxes[v])
+            origins[v] = edge.provenance.interval(x)
         for c in edge.producers:
             if c.repair is not None and c.repair.producers:
                 if edge.pass_.carried.index(c) >= edge.pass_.carried.index(self.consumer):
@@ -104,15 +106,20 @@ class EdgeRanges:
                 why = f"proved: O7 of {c.name}"
             else:
                 r = self.intervals.of(c.value)
-                why = self.origin(c.value, r)
+                why = edge.provenance.interval(c.value)
             for suffix in ("", "_new", FINAL):
                 v = var(c.name + suffix, c.value.dtype)
                 boxes[v] = None if r is None else iv.short(r)
                 origins[v] = why
         return boxes, origins
 
-    def origin(self, x: Expr, r: Range) -> str:
-        return interval_origin(self.edge.program, x, r)
+    def why(self) -> dict[Expr, tuple[str, ...]]:
+        """Where the kinds of the symbols come from."""
+        edge = self.edge
+        found: dict[Expr, tuple[str, ...]] = {v: edge.provenance.origins(x) for x, v in edge.abstract.elements.items()}
+        for c in edge.producers:
+            found |= {var(c.name + s, c.value.dtype): edge.grounds.origins(c) for s in ("", "_new", FINAL)}
+        return {**found, self.t: edge.grounds.origins(self.consumer)}
 
     def accumulate(self, walk: Walk, G: Expr, term: Range) -> None:
         """The interval of the accumulator, and the claim that it needs."""
@@ -144,10 +151,10 @@ class EdgeRanges:
         edge, given = self.edge, {s.var for s in extra}
         known = {v for h in facts if h.origin.startswith("proved: O7") for v in variables(h.expr)}
         finals = tuple(
-            Symbol(var(c.name + FINAL, c.value.dtype), edge.state[c.name], f"{c.name} at the end of the row")
+            edge.grounds.symbol(c, var(c.name + FINAL, c.value.dtype), f"{c.name} at the end of the row")
             for c in edge.producers
         )
-        accumulator = Symbol(self.t, edge.kinds, f"a value of the accumulator {self.consumer.name}")
+        accumulator = edge.grounds.symbol(self.consumer, self.t, f"a value of the accumulator {self.consumer.name}")
         result = edge.statement(goal, facts, (*extra, *finals, accumulator))
         if not extra and _is_relation(goal):
             return result
@@ -179,12 +186,14 @@ def hoist_ranges(
     intervals = Intervals(analysis)
     kinds: dict[Expr, Kinds] = {v: analysis.of(x) - {UNDEF} or FINITE for v, x in leaves.items()}
     kinds |= {s: analysis.of(r) - {UNDEF} for s, r in zip(slots, hoist.inner, strict=True)}
-    own = set(subterms(old))
+    own, known = set(subterms(old)), provenance(program)
 
     def walk(tight: bool) -> Walk:
         boxes: dict[Expr, Range] = {v: intervals.complete(x) for v, x in leaves.items()}
-        origins: dict[Expr, str] = {v: interval_origin(program, x, boxes[v]) for v, x in leaves.items()}
+        origins: dict[Expr, str] = {v: known.interval(x, complete=True) for v, x in leaves.items()}
         result = Walk(KindAnalysis(None, kinds), boxes, origins, lambda e: e not in own, tight, everywhere=True)
+        result.why = {v: known.origins(x) for v, x in (*leaves.items(), *zip(slots, hoist.inner, strict=True))}
+        result.count_origin = known.count(hoist.old.axes)
         n = intervals.count(hoist.old.axes)
         for slot, term in slots.items():
             if slot.dtype == "bool":
@@ -247,15 +256,6 @@ def with_gap(edge: Edge, intervals: Intervals, r: Range) -> Range:
         if least is not None and isinstance(least.lo, Fraction):
             best = max(best, least.lo)
     return Interval(r.lo, r.hi, best) if best <= r.hi else r
-
-
-def interval_origin(program: Program, x: Expr, r: Range) -> str:
-    """Where an interval comes from: the declared facts on what the expression reads, or that the definition fits."""
-    names = {getattr(y, "tensor", getattr(y, "name", "")) for y in subterms(x)}
-    facts = [str(a) for a in program.assumptions if a.subject in names and a.kind in ("bounded", "at_least")]
-    if r is not None and x.dtype in FLOATS and (r.hi == iv.LARGEST[x.dtype] or r.lo == -iv.LARGEST[x.dtype]):
-        return f"assumed by O7: the definition's values are in the range of {x.dtype}"
-    return f"derived: interval arithmetic from {', '.join(facts)}" if facts else "derived: interval arithmetic"
 
 
 @lru_cache(maxsize=4096)

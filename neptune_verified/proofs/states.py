@@ -31,7 +31,8 @@ def second(edge: Edge, e: Expr) -> Expr:
 
 def second_symbols(edge: Edge, meaning: str) -> list[Symbol]:
     kinds = {v: edge.abstract.kinds_of(x) for x, v in edge.abstract.elements.items()}
-    return [Symbol(var(f"{v.name}d", v.dtype), kinds[v], meaning) for v in moving(edge)]
+    why = {v: edge.provenance.origins(x) for x, v in edge.abstract.elements.items()}
+    return [Symbol(var(f"{v.name}d", v.dtype), kinds[v], meaning, why[v]) for v in moving(edge)]
 
 
 def dead_claim(edge: Edge) -> tuple[Goal, list[Hypothesis]] | None:

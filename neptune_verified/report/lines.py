@@ -8,6 +8,7 @@ from typing import Any
 from neptune_verified.ir.example import example_text
 from neptune_verified.ir.loops import Refusal
 from neptune_verified.report.model import FusedEdge, Report
+from neptune_verified.report.uses import LISTED, ON_INPUTS, users_text
 
 #: An example up to this length is shown where one line has to do.
 SHORT_EXAMPLE = 160
@@ -57,12 +58,6 @@ def route_text(r: Mapping[str, Any]) -> str:
     return f"{r['route']} {r['verdict']} in {r['ms']} ms{detail}"
 
 
-def symbol_lines(o: Mapping[str, Any]) -> Iterator[str]:
-    for s in o["symbols"]:
-        if s["meaning"]:
-            yield f"{s['name']}: {s['meaning']}"
-
-
 def counterexample_text(o: Mapping[str, Any]) -> str:
     found = o.get("counterexample")
     if not found:
@@ -92,6 +87,20 @@ def kernel_lines(report: Report) -> Iterator[str]:
             yield f"{name}: {value}"
 
 
-def origin_lines(report: Report) -> Iterator[str]:
-    for a in report.assumptions:
-        yield f"{a['text']} ({a['origin']})"
+def input_rows(report: Report) -> Iterator[tuple[str, str, str]]:
+    """What is assumed of inputs and lengths, who says so, and what uses it."""
+    for f in report.facts:
+        if f.source in ON_INPUTS:
+            yield f.text, f.source, users_text(f, report.obligations)
+
+
+def derived_rows(report: Report) -> Iterator[tuple[str, str, str]]:
+    """The same of what was derived, and of what O7 assumes of the definition."""
+    for f in report.facts:
+        if f.source in LISTED:
+            yield f.text, f.source, users_text(f, report.obligations)
+
+
+def fact_text(row: tuple[str, str, str]) -> str:
+    text, source, users = row
+    return f"{text} ({source}): {users}"

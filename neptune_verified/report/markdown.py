@@ -21,7 +21,8 @@ def _lines(r: Report) -> Iterator[str]:
     yield from _code("Definition", text.definition_lines(r))
     yield from _code("Fused loop program", r.loops)
     yield from _fusion(r)
-    yield from _list("Assumptions on inputs", text.origin_lines(r), "none")
+    yield from _table("Assumptions on inputs", text.input_rows(r), "none")
+    yield from _table("Derived facts", text.derived_rows(r), "")
     yield from _list("Replaced by the front end", r.notes, "nothing")
     yield from _list("Roundings inserted", r.roundings, "none")
     yield from _list("Kernel", text.kernel_lines(r), "")
@@ -43,6 +44,16 @@ def _list(title: str, content: Iterable[str], empty: str) -> Iterator[str]:
         yield from ((f"- {_plain(line)}" for line in found) if found else (empty,))
 
 
+def _table(title: str, rows: Iterable[tuple[str, str, str]], empty: str) -> Iterator[str]:
+    found = list(rows)
+    if found or empty:
+        yield from ("", f"## {title}", "")
+        yield from (("| fact | origin | used by |", "| --- | --- | --- |") if found else (empty,))
+        yield from (
+            f"| {' | '.join(map(_plain, (row[0], row[1], row[2].removeprefix('used by '))))} |" for row in found
+        )
+
+
 def _fusion(r: Report) -> Iterator[str]:
     yield from ("", "## Fusion", "")
     yield from (f"- {h.stage} hoisted: `{h.text}`" for h in r.hoists)
@@ -59,7 +70,9 @@ def _fusion(r: Report) -> Iterator[str]:
 
 def _obligation(o: Mapping[str, Any]) -> Iterator[str]:
     yield from ("", f"### {o['id']}, {step_title(o)}", "", f"`{o['statement']}`", "")
-    yield from (f"- `{line}`" for line in text.symbol_lines(o))
+    for s in o["symbols"]:
+        why = "; ".join(s["origins"])
+        yield f"- `{s['name']}: {s['meaning']}`" + (f", {_plain(why)}" if why else "")
     yield from (f"- assumed: `{a['text']}`, {_plain(a['origin'])}" for a in o["assumptions"])
     found = text.counterexample_text(o)
     if found:

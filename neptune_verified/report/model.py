@@ -20,6 +20,7 @@ from neptune_verified.ir.program import Program
 from neptune_verified.ir.program_json import base_name
 from neptune_verified.ir.serialize import loops_from_json, program_from_json, program_hash
 from neptune_verified.proofs.certificate_format import certificate_from_json
+from neptune_verified.report.uses import FactLine, fact_lines
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -64,6 +65,7 @@ class Report:
     refused: tuple[Refusal, ...]
     obligations: tuple[Mapping[str, Any], ...]
     assumptions: tuple[Mapping[str, str], ...]
+    facts: tuple[FactLine, ...]
     notes: tuple[str, ...]
     roundings: tuple[str, ...]
     kernel: Mapping[str, Any]
@@ -126,6 +128,7 @@ class Report:
             loops.refusals,
             tuple(certificate["obligations"]),
             tuple(certificate["assumptions"]),
+            fact_lines(certificate["assumptions"], certificate["obligations"]),
             tuple(certificate["notes"]),
             tuple(certificate["roundings"]),
             certificate["kernel"],

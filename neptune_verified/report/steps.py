@@ -80,6 +80,11 @@ def symbol_pairs(o: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"{s['name']} {'in ' * kinds.startswith('{')}{kinds}", s["meaning"]
 
 
+def symbol_rows(o: Mapping[str, Any]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    for (text, meaning), s in zip(symbol_pairs(o), o["symbols"], strict=True):
+        yield text, meaning, tuple(s["origins"])
+
+
 def assumption_pairs(o: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for a in o["assumptions"]:
         yield a["text"], a["origin"]

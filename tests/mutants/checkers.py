@@ -10,7 +10,7 @@ from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.mutants.catalogue import base, mutants_of
 from neptune_verified.mutants.execute import Difference, difference
 from neptune_verified.mutants.model import Mutant
-from neptune_verified.proofs import discharge, falsify, kernel
+from neptune_verified.proofs import discharge, edge, facts, falsify, kernel, ranges
 from neptune_verified.proofs.join import split_obligations
 from neptune_verified.proofs.kernel import Prover, Refused, verify
 from neptune_verified.proofs.obligations import Obligation
@@ -27,6 +27,9 @@ def forgetful() -> Iterator[None]:
 def forget() -> None:
     discharge._discharge.cache_clear()
     falsify._survey.cache_clear()
+    ranges._ranges.cache_clear()
+    edge._over_cases.cache_clear()
+    facts.provenance.cache_clear()
 
 
 def accepts(loops: LoopProgram) -> bool:

@@ -13,10 +13,11 @@ from neptune_verified.ir.kinds import NINF, POS, ZERO
 from neptune_verified.ir.loops import Carried, Guard, Hoist, LoopProgram, Nest, Output, Pass, Repair
 from neptune_verified.ir.program import Program, Stage, Tensor
 from neptune_verified.mutants.execute import difference
-from neptune_verified.proofs import edge, join, kernel, obligations
+from neptune_verified.proofs import discharge, edge, grounds, join, kernel, obligations
 from neptune_verified.proofs.edge import Edge
 from neptune_verified.proofs.kernel import Refused
-from neptune_verified.proofs.statement import Hypothesis
+from neptune_verified.proofs.statement import Hypothesis, Statement
+from neptune_verified.proofs.verdict import Verdict
 from tests.mutants.checkers import (  # noqa: F401
     NOTHING_REPAIRED,
     accepts,
@@ -69,6 +70,63 @@ def test_a_hypothesis_that_nobody_derived(monkeypatch: Patch) -> None:
 
     monkeypatch.setattr(Edge, "later", later)
     assert accepts(wrong)
+
+
+def invented(origin: str, monkeypatch: Patch) -> LoopProgram:
+    """The same fact with another origin, and the wrong program that it makes provable."""
+    true = Edge.later
+
+    def later(self: Edge, source: str, target: str) -> list[Hypothesis]:
+        falls = [Hypothesis(op("ge", var(c.name + source, F), var(c.name + target, F)), origin) for c in self.producers]
+        return true(self, source, target) + falls
+
+    monkeypatch.setattr(Edge, "later", later)
+    return mutant("logsumexp: relies on a producer that never rises (exponent) (l over m)").loops
+
+
+@pytest.mark.parametrize("origin", ["", "m does not rise", "derived:", "declared by me: m does not rise"])
+def test_a_hypothesis_without_an_origin(origin: str, monkeypatch: Patch) -> None:
+    """Both the statement and the program are refused for it, each on its own."""
+    wrong = invented(origin, monkeypatch)
+    with pytest.raises(Refused, match="O1 uses a fact that has no source"):
+        kernel.required(wrong)
+    monkeypatch.setattr(kernel, "baseless", lambda *_: "")
+    o1 = next(o for o in kernel.required(wrong) if o.kind == "O1")
+    answer = discharge.discharge(o1.statement)
+    assert answer.verdict is Verdict.UNSUPPORTED and "without a legal origin" in answer.routes[0].detail
+    assert not accepts(wrong)
+    monkeypatch.setattr(Statement, "unfounded", lambda _: "")
+    assert accepts(wrong)
+
+
+@pytest.mark.parametrize("origin", ["declared: m does not rise", "default: m is 0", "proved: O99, m does not rise",
+                                    "derived: it does not rise; declared: N <= 1"])  # fmt: skip
+def test_a_fact_that_nobody_declared(origin: str, monkeypatch: Patch) -> None:
+    wrong = invented(origin, monkeypatch)
+    with pytest.raises(Refused, match="O1 uses a fact that"):
+        kernel.required(wrong)
+    monkeypatch.setattr(kernel, "baseless", lambda *_: "")
+    assert accepts(wrong)
+
+
+def test_a_range_without_a_reason(monkeypatch: Patch) -> None:
+    """A running maximum that never holds -inf: then exp(m - m) needs no guard."""
+    wrong = mutant("masked_mean: guard dropped (l over m, m)").loops
+    true = Edge._state_kinds
+    monkeypatch.setattr(Edge, "_state_kinds", lambda self, c, e: true(self, c, e) - {NINF})
+    monkeypatch.setattr(grounds.Grounds, "origins", lambda *_: ())
+    with pytest.raises(Refused, match="nothing says why m is restricted"):
+        kernel.required(wrong)
+    monkeypatch.setattr(kernel, "baseless", lambda *_: "")
+    assert accepts(wrong)
+
+
+def test_a_split_with_a_fact_that_nobody_declared(monkeypatch: Patch) -> None:
+    verified = kernel.verify(right("logsumexp"))
+    assert join.verify_split(verified)
+    invented("declared: m does not rise", monkeypatch)
+    with pytest.raises(Refused, match="uses a fact that nobody declared: 'declared: m does not rise'"):
+        join.verify_split(verified)
 
 
 def test_a_repaired_sum_is_taken_to_rise(monkeypatch: Patch) -> None:

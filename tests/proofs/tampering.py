@@ -14,7 +14,7 @@ from typing import Any
 from neptune_verified.ir.loops_json import loops_from_json, refusal_data
 from neptune_verified.ir.program_json import program_from_json
 from neptune_verified.ir.serialize import FormatError, sha256
-from neptune_verified.proofs.certificate import assumption_data, definition_hash
+from neptune_verified.proofs.certificate import assumptions_data, definition_hash
 from neptune_verified.proofs.kernel import SEMANTICS_VERSION
 from tests.proofs.folders import edit_json, edit_text
 
@@ -57,7 +57,7 @@ def seal(folder: Path) -> None:
         own = {"passes": loops.passes, "refused": [refusal_data(r) for r in loops.refusals]}
     except (FormatError, ValueError):
         own = {}
-    own |= {"program": program.name, "assumptions": [assumption_data(a) for a in program.assumptions]}
+    own |= {"program": program.name, "assumptions": assumptions_data(program)}
     set_json(folder, "certificate.json", lambda c: c.update(hashes=digests, notes=list(program.notes), **own))
 
 
@@ -142,6 +142,8 @@ CERTIFICATE = [
     Tamper("another step", certificate(lambda c: entry(c, "O1").update(step="nothing")), "certificate.json: O1, "),
     Tamper("a statement's text", certificate(lambda c: entry(c, "O1").update(statement="0 = 0")), "certificate.json: O1, "),
     Tamper("a symbol narrowed", certificate(lambda c: entry(c, "O1")["symbols"][0].update(kinds=["pos"])), "certificate.json: O1, "),
+    Tamper("a range's reason invented", certificate(lambda c: entry(c, "O1")["symbols"][0].update(origins=["declared: m is 0"])), "certificate.json: O1, "),
+    Tamper("a range's reason removed", certificate(lambda c: entry(c, "O1")["symbols"][0]["origins"].pop()), "certificate.json: O1, "),
     Tamper("an assumption added", certificate(lambda c: entry(c, "O1")["assumptions"].append({"text": "m = 0", "origin": "derived: so"})), "certificate.json: O1, "),
     Tamper("an assumption's origin", certificate(lambda c: entry(c, "O1")["assumptions"][0].update(origin="declared: by me")), "certificate.json: O1, "),
     Tamper("a verdict", certificate(lambda c: entry(c, "O2").update(verdict="unknown")), "certificate.json: O2, "),

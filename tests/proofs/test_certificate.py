@@ -76,6 +76,11 @@ def test_a_statement_is_readable_and_its_assumptions_have_origins(certificate: d
         {"text": "c0 <= m", "origin": "derived: m is the max of the elements seen"},
     ]
     names = {s["name"]: (s["kinds"], s["meaning"]) for s in entry["symbols"]}
+    assert next(s["origins"] for s in entry["symbols"] if s["name"] == "c0") == [
+        "default: q is finite",
+        "default: k is finite",
+        "derived: a choice of such values is -inf or finite",
+    ]
     assert names["c0"][0] == ["-inf", "neg", "zero", "pos"] and names["c0"][1].startswith("sm[i, ")
 
 
@@ -90,6 +95,7 @@ def test_what_was_assumed_replaced_and_inserted_is_listed(certificate: dict[str,
         {"text": "N >= 1", "origin": "declared"},
         {"text": "N % 16 == 0", "origin": "declared"},
         {"text": "|k| <= 65504", "origin": "default"},
+        *({"text": f"{name} is finite", "origin": "default"} for name in "qkv"),
     ]
     assert certificate["notes"] == ["m: the identity of max is -inf"]
     assert certificate["roundings"] == EXTRA["roundings"]
