@@ -28,6 +28,8 @@ LARGEST: dict[str, Fraction] = {
 }
 #: Beyond this no exponential is computed: it is far outside of every type.
 _FAR = 20_000
+#: Powers beyond this have no interval: their exact bounds would fill the memory.
+_LARGEST_EXPONENT = 1_000
 _CONTEXT = MPContext()
 _CONTEXT.dps = 60
 _WIDEN = Fraction(1, 10**40)
@@ -110,8 +112,8 @@ def _outward(x: Bound, fn: Callable[[object], object], up: bool) -> Bound:
     """``fn`` of a rational, rounded up or down."""
     assert isinstance(x, Fraction)
     value = fn(_CONTEXT.mpf(x.numerator) / x.denominator)
-    man, exp = value.man_exp  # type: ignore[attr-defined]
-    exact = Fraction(int(man)) * Fraction(2) ** int(exp)
+    sign, man, exp, _ = value._mpf_  # type: ignore[attr-defined]
+    exact = Fraction(-int(man) if sign else int(man)) * Fraction(2) ** int(exp)
     return exact + abs(exact) * (_WIDEN if up else -_WIDEN)
 
 
@@ -130,6 +132,8 @@ def _log(x: Bound, up: bool) -> Bound:
         return -INF
     if x == 1:
         return Fraction(0)
+    if isinstance(x, Fraction) and abs(x - 1) < Fraction(1, 2):
+        return _outward(x - 1, _CONTEXT.log1p, up)  # x itself may round to 1
     return x if x == INF else _outward(x, _CONTEXT.log, up)
 
 
@@ -266,7 +270,7 @@ def operation(e: Op, ranges: list[Range], kinds: list[Kinds]) -> Range:
             return point(0) if e.args[0] is e.args[1] else Interval(add(a.lo, -b.hi), add(a.hi, -b.lo))
         case "mul":
             return power(a, Fraction(2)) if e.args[0] is e.args[1] else multiply(a, b)
-        case "floordiv" | "floormod" if isinstance(e.args[1], Const) and e.args[1].value > 0:
+        case "floordiv" | "floormod" if isinstance(e.args[1], Const) and 0 < e.args[1].value < INF:
             d = Fraction(e.args[1].value)
             if name == "floormod":
                 return Interval(Fraction(0), d)
@@ -278,6 +282,8 @@ def operation(e: Op, ranges: list[Range], kinds: list[Kinds]) -> Range:
 def _cast(e: Op, a: Range, kinds: Kinds) -> Range:
     if kinds & {TRUE, FALSE}:
         return Interval(Fraction(0), Fraction(1))
+    if e.dtype not in FLOATS and kinds & {NINF, PINF}:
+        return ANY  # what an infinity becomes is the machine's choice
     if a is None or e.dtype in FLOATS:
         return a
     return Interval(add(a.lo, Fraction(-1)), add(a.hi, Fraction(1)))
@@ -305,8 +311,10 @@ def _extremum(name: str, a: Range, b: Range, kinds: list[Kinds]) -> Range:
 def _general_power(e: Op, a: Range, b: Range, infinite: bool) -> Range:
     exponent = e.args[1]
     if isinstance(exponent, Const) and isinstance(exponent.value, Fraction):
-        zero = point(0) if infinite and exponent.value < 0 else None
-        return hull(None if a is None else power(a, exponent.value), zero)
+        limit = point(int(exponent.value == 0)) if infinite and exponent.value <= 0 else None
+        if abs(exponent.value) > _LARGEST_EXPONENT:
+            return ANY
+        return hull(None if a is None else power(a, exponent.value), limit)
     if infinite or a is None or b is None:
         return ANY
     if a.lo >= 0 and a.hi <= 1 and b.lo >= 0:
@@ -333,7 +341,9 @@ def reduced(reducer: str, body: Range, n: Bound, dtype: str) -> Range:
         case "prod":
             if body is None:
                 return point(1)
-            return hull(body, point(1), UNIT if body.lo < 0 else None) if body.within(UNIT) else ANY
+            if not body.within(UNIT):
+                return ANY
+            return UNIT if body.lo < 0 else Interval(Fraction(body.lo == 1), Fraction(1))
         case "logaddexp":
             return None if body is None else Interval(body.lo, add(body.hi, _log(max(n, Fraction(1)), True)))
         case _:

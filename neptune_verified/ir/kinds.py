@@ -8,6 +8,7 @@ are the *derived facts* of the proofs (a sum of squares is >= 0, exp is > 0 unle
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import product
 
 from neptune_verified.ir.expr import (
@@ -80,7 +81,7 @@ def _min(a: str, b: str) -> Kinds:
 
 
 def _pow(a: str, b: str, exponent: Expr) -> Kinds:
-    if isinstance(exponent, Const) and a in FINITE:
+    if isinstance(exponent, Const) and a in FINITE and b in FINITE:
         q = exponent.value
         if q == 0:
             return frozenset({POS})
@@ -88,7 +89,7 @@ def _pow(a: str, b: str, exponent: Expr) -> Kinds:
             return frozenset({UNDEF if q < 0 else ZERO})
         if a == POS:
             return frozenset({POS})
-        if isinstance(q, float) or q.denominator != 1:
+        if not isinstance(q, Fraction) or q.denominator != 1:
             return frozenset({UNDEF})
         return frozenset({POS if q.numerator % 2 == 0 else NEG})
     if a == POS and b in FINITE:

@@ -36,6 +36,7 @@ from neptune_verified.proofs.grounds import Grounds
 from neptune_verified.proofs.statement import Goal, Hypothesis, Statement, Symbol
 
 #: Operations through which a term keeps its relation to an element, whatever else it holds.
+_NEUTRAL = {"max": NINF, "logaddexp": NINF, "min": PINF}
 _SIMPLE = ("add", "sub", "mul", "neg", "abs", "max", "min", "cast")
 
 
@@ -62,6 +63,7 @@ class Edge:
         self.symbols = {
             c.name: (var(c.name, c.value.dtype), var(f"{c.name}_new", c.value.dtype)) for c in self.producers
         }
+        self._require_own_producers()
         self.abstract = Abstraction(self.analysis, [var(T, consumer.value.dtype), *self._pairs()])
         self.axes = consumer.value.axes
         values: dict[Expr, Expr] = {c.value: self.symbols[c.name][0] for c in self.producers}
@@ -81,6 +83,15 @@ class Edge:
 
     def _pairs(self) -> list[Var]:
         return [s for pair in self.symbols.values() for s in pair]
+
+    def _require_own_producers(self) -> None:
+        """What is said of a producer's elements takes its term over this edge's producers, and it runs over its own."""
+        values: dict[Expr, Expr] = {c.value: self.symbols[c.name][0] for c in self.producers}
+        for c in self.producers:
+            names = c.repair.producers if c.repair else ()
+            own: dict[Expr, Expr] = {q.value: symbols(q)[0] for q in self.pass_.carried if q.name in names}
+            if read_carried(c.value.body, own) is not read_carried(c.value.body, values):
+                raise UnsupportedTerm(f"{c.name} runs over other values than {self.consumer.name} is repaired over")
 
     def _keep_elements(self, body: Expr, values: dict[Expr, Expr]) -> None:
         """Elements of producers become symbols of their own, where all that the term makes of them is simple: then
@@ -225,8 +236,10 @@ class Edge:
         given: dict[Expr, Kinds] = {var(T, c.value.dtype): frozenset({POS})}
         own = [p for p in self.pass_.carried if p.name in c.repair.producers]
         for p in own:
-            live = frozenset(self.state.get(p.name, FINITE)) & FINITE
-            given |= dict.fromkeys(self.symbols.get(p.name, ()), live)
+            old, new = symbols(p)
+            given[old] = self.state[p.name] & FINITE
+            # A value that was live can become infinite; a running maximum does not return to its neutral element.
+            given[new] = self.state[p.name] - {_NEUTRAL.get(p.value.reducer, "")}
         return self.analysis.under(given).of(repair_of(self.pass_, c)) <= {POS}
 
     def live(self, suffix: str) -> list[Hypothesis]:

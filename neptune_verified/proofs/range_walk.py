@@ -53,16 +53,20 @@ class End:
     facts: list[Hypothesis]
 
 
-def path(guards: set[Guards]) -> list[Hypothesis]:
-    """The conditions under which a node is evaluated; what a ``select`` leaves aside may take any value."""
+def condition(guards: set[Guards]) -> Expr | None:
+    """The condition under which a node is evaluated, None if it always is."""
     if frozenset() in guards:
-        return []
+        return None
     ways: list[Expr] = []
     for some in sorted(guards, key=lambda g: sorted(expr_text(c) for c, _ in g)):
         parts = [c if taken else op("not", c) for c, taken in sorted(some, key=lambda x: expr_text(x[0]))]
         ways.append(reduce(lambda a, b: op("and", a, b), parts))
-    fact = reduce(lambda a, b: op("or", a, b), ways)
-    return [Hypothesis(fact, "domain: where the value is chosen")]
+    return reduce(lambda a, b: op("or", a, b), ways)
+
+
+def path(where: Expr | None) -> list[Hypothesis]:
+    """What a ``select`` leaves aside may take any value."""
+    return [] if where is None else [Hypothesis(where, "domain: where the value is chosen")]
 
 
 @dataclass
@@ -107,14 +111,17 @@ class Walk:
         self.boxes = dict(self.leaves)
         for e in subterms(root):
             if e not in self.boxes and e not in left_out and e.dtype != "bool":
-                self.boxes[e] = self.node(e, [*facts, *path(where[e])], end)
+                chosen = condition(where[e])
+                self.boxes[e] = self.node(e, [*facts, *path(chosen)], end, chosen)
         return self.boxes.get(root)
 
-    def node(self, e: Expr, facts: list[Hypothesis], end: End | None) -> Range:
+    def node(self, e: Expr, facts: list[Hypothesis], end: End | None, chosen: Expr | None) -> Range:
         found = iv.by_sign(self.interval(e, facts), self.kinds.of(e), e.dtype not in FLOATS)
         if found is None:
             return None
         whole = iv.representable(e.dtype)
+        if isinstance(e, Const) and not found.within(whole):
+            self.claims.append(("literal", NeverFalse(inside(e, whole, self.kinds_of(e))), [], ()))
         if not isinstance(e, Op) or not self.derived(e):
             return found.meet(whole)
         if e.name == "div" and not found.within(whole) and e.dtype in FLOATS:
@@ -125,11 +132,14 @@ class Walk:
             self.claims.append(("quotient", NeverFalse(bound), facts, ()))
             return found.meet(iv.UNIT)
         known = self.attained.get(e)
-        if not found.within(whole) and known is not None:
+        if not found.within(whole) and known is not None and known.within(whole):
             return found.meet(known)
         if not found.within(whole):
             if end is not None:
-                bound = op("le", op("abs", e), op("abs", end.value(e)))
+                bound = self.at_most(e, end.value(e))
+                if chosen is not None and end.value(chosen) is not chosen:
+                    # The definition has this value only where it chooses it too.
+                    bound = op("and", end.value(chosen), bound)
                 self.claims.append(("relative", NeverFalse(bound), [*facts, *end.facts], ()))
             else:
                 self.fits = False
@@ -139,6 +149,16 @@ class Walk:
         if self.needs_claim(e):
             self.claim(e, found)
         return found
+
+    def at_most(self, e: Expr, limit: Expr) -> Expr:
+        """|e| <= |limit|, where a limit that is infinite is none."""
+        a, b = op("abs", e), op("abs", limit)
+        infinity, bound = const(INF, e.dtype), op("le", a, b)
+        if self.kinds_of(limit) & {NINF, PINF}:
+            bound = op("and", op("lt", b, infinity), bound)
+            if self.kinds_of(e) & {NINF, PINF}:
+                bound = op("or", op("eq", a, infinity), bound)
+        return bound
 
     def interval(self, e: Expr, facts: list[Hypothesis]) -> Range:
         if isinstance(e, Const):

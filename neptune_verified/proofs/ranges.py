@@ -9,6 +9,7 @@ reductions. Each gets an interval, leaves first, and one statement that it holds
     O7.quotient     a quotient's numerator is not larger than its denominator, so that it lies in [-1, 1]
     O7.relative     the value is not larger than the definition's own value at the end of the row
     O7.range        the value lies in its interval, a part of the range of its type
+    O7.literal      so does a number
     O7.accumulator  so does a sum of as many terms as the domain has elements; or: what was accumulated so far is not
                     larger than the definition's own partial reduction
 
@@ -26,13 +27,14 @@ from functools import lru_cache
 
 from neptune_verified.ir import intervals as iv
 from neptune_verified.ir.bounds import Intervals
-from neptune_verified.ir.expr import Expr, Op, Var, const, op, substitute, subterms, var
+from neptune_verified.ir.expr import INF, Expr, Op, Var, const, op, substitute, subterms, var
 from neptune_verified.ir.intervals import Interval, Range
-from neptune_verified.ir.kinds import FINITE, NONNEGATIVE, UNDEF, KindAnalysis, Kinds
+from neptune_verified.ir.kinds import FINITE, NINF, NONNEGATIVE, PINF, UNDEF, KindAnalysis, Kinds
 from neptune_verified.ir.loops import Carried, Hoist, Nest, Pass, T
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.edge import Edge, variables
+from neptune_verified.proofs.evaluation import evaluated
 from neptune_verified.proofs.facts import provenance
 from neptune_verified.proofs.range_walk import End, Walk, box_facts, inside, results
 from neptune_verified.proofs.statement import Goal, Hypothesis, NeverFalse, Statement, Symbol
@@ -47,12 +49,13 @@ class EdgeRanges:
     def __init__(self, edge: Edge) -> None:
         self.edge = edge
         self.consumer = edge.consumer
+        self.t = var(T, self.consumer.value.dtype)
+        self.h = edge.repair(self.t)  # its closed terms are symbols from here on
         self.intervals = Intervals(edge.analysis)
         self.symbols: dict[Var, Kinds] = {v: edge.abstract.kinds_of(x) for x, v in edge.abstract.elements.items()}
         for c in edge.producers:
             for suffix in ("", "_new", FINAL):
                 self.symbols[var(c.name + suffix, c.value.dtype)] = edge.state[c.name]
-        self.t = var(T, self.consumer.value.dtype)
         self.symbols[self.t] = edge.kinds
         self.whole = iv.representable(wide(self.consumer.value.dtype))
         plain = self.walk(False)
@@ -62,30 +65,36 @@ class EdgeRanges:
     def walk(self, tight: bool) -> Walk:
         edge = self.edge
         kinds = KindAnalysis(None, dict(self.symbols.items()))
-        moving = {self.t, *self.states()}
-        walk = Walk(kinds, *self.leaves(), lambda e: not moving.isdisjoint(subterms(e)), tight)
+        moving, own = {self.t, *self.states()}, set(subterms(edge.g))
+        walk = Walk(kinds, *self.leaves(), lambda e: e not in own or not moving.isdisjoint(subterms(e)), tight)
         walk.why, walk.count_origin = self.why(), edge.provenance.count(self.consumer.value.axes)
         G = edge.at_new(edge.guarded(edge.g, self.consumer))
         end = End(lambda e: edge_final(edge, e), edge.later("_new", FINAL))
         term = walk.visit(G, edge.seen("_new"), end)
         self.accumulate(walk, G, term)
         walk.attained = self.at_extremes(walk, G)
-        h = edge.repair(self.t)
-        walk.visit(h, edge.later("", "_new"), skip=results(h))
+        walk.visit(self.h, edge.later("", "_new"), skip=results(self.h))
         return walk
 
     def at_extremes(self, walk: Walk, G: Expr) -> dict[Expr, Range]:
         """A running max or min is an element that was seen: what was claimed of the term's nodes for every such element
         holds with the old state in its place."""
         found: dict[Expr, Range] = {}
-        elements = set(self.edge.abstract.elements.values())
+        elements, where = set(self.edge.abstract.elements.values()), evaluated(G)
         for c in self.edge.producers:
             element, state = self.edge.elements[c.name], self.edge.symbols[c.name][0]
             if c.value.reducer in ("max", "min") and isinstance(element, Var):
+                nothing = NINF if c.value.reducer == "max" else PINF
+                absent = (op("eq", element, const(-INF if nothing == NINF else INF, element.dtype)), False)
                 for n in subterms(G):
-                    if isinstance(n, Op) and variables(n) & elements == {element}:
-                        # 0: where nothing was seen, the state is infinite, and the value infinite or 0.
-                        found[substitute(n, {element: state})] = iv.hull(walk.boxes.get(n), iv.point(0))
+                    # It is claimed of all elements, or of all but those that are as if they were not there.
+                    everywhere = not where[n].isdisjoint((frozenset(), frozenset({absent})))
+                    if isinstance(n, Op) and everywhere and variables(n) & elements == {element}:
+                        value = substitute(n, {element: state})
+                        kinds: dict[Expr, Kinds] = dict(self.symbols.items())
+                        kinds[state] = frozenset({nothing})
+                        unseen = Intervals(KindAnalysis(None, kinds), {**walk.leaves, state: None}, fits=False)
+                        found[value] = iv.hull(walk.boxes.get(n), unseen.of(value))
         return found
 
     def states(self) -> list[Var]:
@@ -95,7 +104,16 @@ class EdgeRanges:
         edge = self.edge
         boxes: dict[Expr, Range] = {}
         origins: dict[Expr, str] = {}
+        terms = (c.value.body for c in (self.consumer, *edge.producers))
+        axes = self.consumer.value.axes
+        own = {y for e in terms for y in subterms(e)}
+        own |= {
+            y
+            for c in edge.producers
+            for y in subterms(substitute(c.value.body, dict(zip(c.value.axes, axes, strict=True))))
+        }
         for x, v in edge.abstract.elements.items():
+            require_range(x, own, self.intervals, "the repair")
             boxes[v] = self.intervals.of(x)
             origins[v] = edge.provenance.interval(x)
         for c in edge.producers:
@@ -103,6 +121,10 @@ class EdgeRanges:
                 if edge.pass_.carried.index(c) >= edge.pass_.carried.index(self.consumer):
                     raise UnsupportedTerm(f"{self.consumer.name} is repaired over {c.name}, which comes after it")
                 r = accumulator_interval(edge.program, edge.nest, edge.pass_, c)
+                if r is not None and not r.within(iv.representable(c.value.dtype)):
+                    raise UnsupportedTerm(
+                        f"{c.name} is read in {c.value.dtype} before the end of the row and may not fit"
+                    )
                 why = f"proved: O7 of {c.name}"
             else:
                 r = self.intervals.of(c.value)
@@ -136,7 +158,7 @@ class EdgeRanges:
         elif found is not None:
             walk.fits = False
             h = self.edge.repair(self.t, "_new", FINAL)
-            goal = NeverFalse(op("le", op("abs", self.t), op("abs", h)))
+            goal = NeverFalse(walk.at_most(self.t, h))
             walk.claims.append(("accumulator", goal, self.edge.later("_new", FINAL), ()))
             found = found.meet(self.whole)
         self.accumulator = with_gap(self.edge, self.intervals, found)
@@ -144,9 +166,9 @@ class EdgeRanges:
         walk.origins[self.t] = f"proved: O7, the accumulator {c.name}"
 
     def statements(self) -> list[tuple[str, Statement]]:
-        return [(part, self.statement(goal, facts, extra)) for part, goal, facts, extra in self.claims]
+        return [(claim[0], self.statement(*claim)) for claim in self.claims]
 
-    def statement(self, goal: Goal, facts: list[Hypothesis], extra: tuple[Symbol, ...]) -> Statement:
+    def statement(self, part: str, goal: Goal, facts: list[Hypothesis], extra: tuple[Symbol, ...]) -> Statement:
         """With the intervals of the symbols, where the facts do not hold them already."""
         edge, given = self.edge, {s.var for s in extra}
         known = {v for h in facts if h.origin.startswith("proved: O7") for v in variables(h.expr)}
@@ -156,7 +178,8 @@ class EdgeRanges:
         )
         accumulator = edge.grounds.symbol(self.consumer, self.t, f"a value of the accumulator {self.consumer.name}")
         result = edge.statement(goal, facts, (*extra, *finals, accumulator))
-        if not extra and _is_relation(goal):
+        # The interval of the accumulator is what the claim on it is for.
+        if not extra and (part == "accumulator" or _is_relation(goal)):
             return result
         walk = self.result
         boxes = [
@@ -187,6 +210,9 @@ def hoist_ranges(
     kinds: dict[Expr, Kinds] = {v: analysis.of(x) - {UNDEF} or FINITE for v, x in leaves.items()}
     kinds |= {s: analysis.of(r) - {UNDEF} for s, r in zip(slots, hoist.inner, strict=True)}
     own, known = set(subterms(old)), provenance(program)
+    written = set(subterms(hoist.old.body))
+    for x in leaves.values():
+        require_range(x, written, intervals, "the hoisted factor")
 
     def walk(tight: bool) -> Walk:
         boxes: dict[Expr, Range] = {v: intervals.complete(x) for v, x in leaves.items()}
@@ -206,12 +232,27 @@ def hoist_ranges(
                 result.claims.append(("accumulator", NeverFalse(inside(slot, whole, kinds[slot])), [], ()))
             result.fits &= total is None or total.within(whole)
             result.leaves[slot] = None if total is None else iv.short(total).meet(whole)
+            # It is accumulated in more bits than it is read in, and is no value of the definition.
+            read = iv.representable(slot.dtype)
+            if total is not None and not total.within(read):
+                result.claims.append(("range", NeverFalse(inside(slot, read, kinds[slot])), [], ()))
             result.origins[slot] = f"proved: O7, a partial result of {hoist.name}"
         result.visit(template, [], skip=results(template))
         return result
 
     plain = walk(False)
     return (plain if plain.fits else walk(True)).claims
+
+
+def require_range(x: Expr, own: set[Expr], intervals: Intervals, what: str) -> None:
+    """Parts of a closed term that are none of the definition's values (``own``) are in the range of their types by
+    interval arithmetic, or the term is refused."""
+    given: dict[Expr, Range] = {y: intervals.of(y) for y in subterms(x) if y in own}
+    plain = Intervals(intervals.analysis, given, fits=False)
+    for y in subterms(x):
+        r = plain.of(y) if y not in own and y.dtype != "bool" else None
+        if r is not None and not r.within(iv.representable(y.dtype)):
+            raise UnsupportedTerm(f"{what} computes a value that may leave the range of {y.dtype}")
 
 
 def _is_relation(goal: Goal) -> bool:

@@ -61,7 +61,9 @@ def _number(e: Any) -> Box:
     if not value.is_Float:
         return EVERYTHING
     exact = sp.Rational(value)
-    return exact - abs(exact) * _SLACK, exact + abs(exact) * _SLACK
+    # Of a difference that is 0, all digits are noise.
+    slack = max(abs(exact), sp.S.One) * _SLACK
+    return exact - slack, exact + slack
 
 
 def _times(x: Any, y: Any) -> Any:
