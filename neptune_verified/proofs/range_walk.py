@@ -69,6 +69,14 @@ def path(where: Expr | None) -> list[Hypothesis]:
     return [] if where is None else [Hypothesis(where, "domain: where the value is chosen")]
 
 
+def exponent_of(e: Op, args: list[Range]) -> int | None:
+    """The position of the argument in which ``e`` grows exponentially."""
+    if e.name in ("exp", "exp2"):
+        return 0
+    base = args[0] if e.name == "pow" and not isinstance(e.args[1], Const) else None
+    return 1 if base is not None and base.lo >= 1 else None
+
+
 @dataclass
 class Walk:
     """Intervals of the nodes of terms over symbols, and the claims that they need.
@@ -84,6 +92,8 @@ class Walk:
     derived: Callable[[Expr], bool]
     tight: bool
     everywhere: bool = False
+    #: What an argument of an exponential is at most, where it is claimed to be bounded; chosen, not believed.
+    peak: Callable[[Expr], Fraction] = lambda e: Fraction(0)
     claims: list[Claim] = field(default_factory=list)
     fits: bool = True
     #: Intervals of nodes that are a term's node at an element seen (see ``EdgeRanges.at_extremes``).
@@ -169,14 +179,22 @@ class Walk:
             condition, x, y = e.args
             return iv.select(condition, self.boxes[x], self.boxes[y], x, y)
         args = [self.boxes.get(x) for x in e.args]
-        eligible = e.name in ("exp", "exp2") and (self.derived(e) or (self.tight and self.everywhere))
-        if eligible and args[0] is not None:
-            limit = 0 if self.tight else EXP_LIMIT.get(e.dtype, 0)
-            if args[0].hi > limit:
-                claim = NeverFalse(op("le", e.args[0], const(0, e.args[0].dtype)))
-                self.claims.append(("argument", claim, facts, ()))
-                args[0] = Interval(min(args[0].lo, Fraction(0)), Fraction(0))
+        if self.derived(e) or (self.tight and self.everywhere):
+            k = exponent_of(e, args)
+            argument = None if k is None else args[k]
+            if k is not None and argument is not None:
+                args[k] = self.argument(e, e.args[k], argument, facts)
         return iv.operation(e, args, [self.kinds_of(x) for x in e.args])
+
+    def argument(self, e: Op, x: Expr, r: Interval, facts: list[Hypothesis]) -> Interval:
+        """The interval of what an exponential is taken of: its own, or the claim that it is at most 0 (or at most what it is
+        where the element is the running maximum itself)."""
+        limit = 0 if self.tight or e.name == "pow" else EXP_LIMIT.get(e.dtype, 0)
+        if r.hi <= limit:
+            return r
+        peak = self.peak(x)
+        self.claims.append(("argument", NeverFalse(op("le", x, const(peak, x.dtype))), facts, ()))
+        return Interval(min(r.lo, peak), peak)
 
     @staticmethod
     def needs_claim(e: Op) -> bool:

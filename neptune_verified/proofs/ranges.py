@@ -41,6 +41,8 @@ from neptune_verified.proofs.statement import Goal, Hypothesis, NeverFalse, Stat
 
 #: Suffix of the producers' values at the end of the row.
 FINAL = "_final"
+#: An exponential of more is no factor that a sum should have.
+MOST_PEAK = 16
 
 
 class EdgeRanges:
@@ -68,6 +70,7 @@ class EdgeRanges:
         moving, own = {self.t, *self.states()}, set(subterms(edge.g))
         walk = Walk(kinds, *self.leaves(), lambda e: e not in own or not moving.isdisjoint(subterms(e)), tight)
         walk.why, walk.count_origin = self.why(), edge.provenance.count(self.consumer.value.axes)
+        walk.peak = self.peak
         G = edge.at_new(edge.guarded(edge.g, self.consumer))
         end = End(lambda e: edge_final(edge, e), edge.later("_new", FINAL))
         term = walk.visit(G, edge.seen("_new"), end)
@@ -75,6 +78,25 @@ class EdgeRanges:
         walk.attained = self.at_extremes(walk, G)
         walk.visit(self.h, edge.later("", "_new"), skip=results(self.h))
         return walk
+
+    def peak(self, e: Expr) -> Fraction:
+        """The value of ``e`` in a step that changes nothing, at the element that is the running max or min itself."""
+        guards = {g.producer: g for g in self.consumer.repair.guards} if self.consumer.repair else {}
+        here: dict[Expr, Expr] = {}
+        for c in self.edge.producers:
+            old, new = self.edge.symbols[c.name]
+            element = self.edge.elements[c.name]
+            here |= {old: new}
+            if c.name in guards:
+                here |= {guards[c.name].apply(old): new, guards[c.name].apply(new): new}
+            if c.value.reducer in ("max", "min") and isinstance(element, Var):
+                here |= {element: new}
+        live: dict[Expr, Kinds] = {v: k & FINITE or k for v, k in self.symbols.items()}
+        found = Intervals(KindAnalysis(None, live), self.leaves()[0], fits=False).of(substitute(e, here))
+        if found is None or not isinstance(found.hi, Fraction) or found.hi > MOST_PEAK:
+            return Fraction(0)
+        peak = iv.rational_above(found.hi)
+        return max(Fraction(0), peak) if isinstance(peak, Fraction) else Fraction(0)
 
     def at_extremes(self, walk: Walk, G: Expr) -> dict[Expr, Range]:
         """A running max or min is an element that was seen: what was claimed of the term's nodes for every such element

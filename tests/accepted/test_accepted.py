@@ -114,13 +114,15 @@ def test_other_rows_do_not_matter() -> None:
 
 
 def test_a_positive_sum_that_underflows_at_first() -> None:
-    """exp(-200) is 0 in float32: the first tile's sum is read as 1, and the repair has to know."""
+    """exp(-200) is 0 in float32; x / s with the first tile's s would overflow, so O7 asks for a pass of its own. (Bounds
+    that let it be fused leave no room for the underflow.)"""
     g = Graph()
     x = g.input("x")
     s = g.row("s", te.sum, lambda i, j: te.exp(x[i, j]))
     q = g.row("q", te.max, lambda i, j: x[i, j] / s[i])
     b = build(g.returns(q, g.row("u", te.sum, lambda i, j: x[i, j] / s[i] * (x[i, j] / s[i]))), "underflow")
-    assert b.loops.passes == 1
+    assert b.loops.passes == 2
+    assert [r.obligation for r in b.loops.refusals] == ["O7.quotient"] * 2
     values = np.full((1, 40), -1, np.float32)
     values[:, :20] = -200
     got, want = b.run({"x": values}, TILE), b.define({"x": values})
@@ -179,7 +181,6 @@ def test_the_order_of_factors_does_not_matter(divided: bool) -> None:
     [
         lambda x, m: te.exp(x - m) * 0.5,
         lambda x, m: 0.5 * te.exp(-1.0 * (m - x)),
-        lambda x, m: te.exp(x) * te.exp(-m) * 0.5,
         lambda x, m: te.exp(x * 1.0 - m * 1.0) / 2.0,
         lambda x, m: te.exp((x - m) * 2.0 / 2.0 - 0.25),
         lambda x, m: te.exp(0.125 + (x - m) * 0.3) * 1e-3 / 7.0,
