@@ -26,6 +26,13 @@ LARGEST: dict[str, Fraction] = {
     "float32": Fraction((2**24 - 1) * 2**104),
     "float64": Fraction((2**53 - 1) * 2**971),
 }
+#: The smallest positive value of each float type that every machine keeps (others may be taken for 0).
+SMALLEST: dict[str, Fraction] = {
+    "float16": Fraction(1, 2**14),
+    "bfloat16": Fraction(1, 2**126),
+    "float32": Fraction(1, 2**126),
+    "float64": Fraction(1, 2**1022),
+}
 #: Beyond this no exponential is computed: it is far outside of every type.
 _FAR = 20_000
 #: Powers beyond this have no interval: their exact bounds would fill the memory.
@@ -261,6 +268,8 @@ def operation(e: Op, ranges: list[Range], kinds: list[Kinds]) -> Range:
             return hull(_quotient(e, a, b), point(0) if infinite[1] else None)
         case "pow":
             return _general_power(e, a, b, any(infinite))
+    if name in ("floordiv", "floormod") and infinite[1]:
+        return ANY
     if a is None or b is None:
         return None
     match name:

@@ -12,7 +12,25 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import product
 
-from neptune_verified.ir.expr import INF, Expr, Op, Size, Var, const, contains, op, substitute, subterms, var
+from neptune_verified.ir.bounds import Intervals
+from neptune_verified.ir.expr import (
+    FLOATS,
+    INF,
+    Axis,
+    Const,
+    Expr,
+    Op,
+    Read,
+    Size,
+    Var,
+    const,
+    contains,
+    op,
+    substitute,
+    subterms,
+    var,
+)
+from neptune_verified.ir.intervals import SMALLEST
 from neptune_verified.ir.kinds import (
     FINITE,
     NINF,
@@ -44,6 +62,11 @@ def implies(a: Expr, b: Expr) -> Expr:
     return op("or", op("not", a), b)
 
 
+def _is_exact(e: Expr) -> bool:
+    """Its value is one of its operands, up to the sign, or a truth value."""
+    return isinstance(e, Op) and (e.dtype == "bool" or e.name in ("neg", "abs", "max", "min", "select"))
+
+
 def _is(x: Expr, value: float) -> Expr:
     return op("eq", x, const(value, x.dtype))
 
@@ -72,7 +95,7 @@ class Edge:
         self.elements = {c.name: self._element(c) for c in self.producers}
         self.state: dict[str, Kinds] = {}
         for c in self.producers:
-            self.state[c.name] = self._state_kinds(c, self.elements[c.name])
+            self.state[c.name] = self._state_kinds(c, self.elements[c.name]) | self._underflow(c)
         self.kinds = self._state_kinds(consumer, self.guarded(self.g, consumer))
         unsure = [c for c in self.producers if UNDEF in self.analysis.of(c.value)]
         require_same_evaluation(
@@ -153,6 +176,17 @@ class Edge:
         """Kinds of a reduction of ``element``, from those of the symbols that it reads."""
         kinds = _over_cases(element, tuple(known.items()), tuple(hypotheses))
         return reduce_kinds(c.value.reducer, kinds - {UNDEF}, c.value.dtype) - {UNDEF}
+
+    def _underflow(self, c: Carried) -> Kinds:
+        """Zero, where terms that are never 0 are computed and may be too small for their type: the first ones may all be,
+        where the definition's value at the end is not. A sum begins at 0 anyway."""
+        body, dtype = c.value.body, c.value.dtype
+        kept = all(isinstance(y, Read | Axis | Size | Const) or _is_exact(y) for y in subterms(body))
+        if dtype not in FLOATS or c.value.reducer == "sum" or (kept and c.value.reducer != "prod"):
+            return frozenset()
+        r = Intervals(self.analysis).of(c.value if c.value.reducer == "prod" else body)
+        small = r is not None and any(p.lo < SMALLEST[dtype] and p.hi > -SMALLEST[dtype] for p in r.nonzero)
+        return frozenset({ZERO}) if small else frozenset()
 
     def possible(self, hypotheses: list[Expr], suffix: str = "") -> bool:
         """Can the hypotheses hold together, as far as kinds tell? (No is certain.) States have the given suffix."""

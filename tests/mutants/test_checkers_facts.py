@@ -13,7 +13,7 @@ from neptune_verified.ir.kinds import NINF, POS, ZERO
 from neptune_verified.ir.loops import Carried, Guard, Hoist, LoopProgram, Nest, Output, Pass, Repair
 from neptune_verified.ir.program import Program, Stage, Tensor
 from neptune_verified.mutants.execute import difference
-from neptune_verified.proofs import discharge, edge, grounds, join, kernel, obligations
+from neptune_verified.proofs import discharge, edge, grounds, join, kernel, obligations, ranges
 from neptune_verified.proofs.edge import Edge
 from neptune_verified.proofs.kernel import Refused
 from neptune_verified.proofs.statement import Hypothesis, Statement
@@ -230,6 +230,7 @@ def test_a_factor_is_hoisted_that_the_definition_may_not_evaluate(monkeypatch: P
     with pytest.raises(obligations.UnsupportedTerm, match="hoisting would evaluate"):
         obligations.hoist_obligations(wrong.program, hoist)
     monkeypatch.setattr(obligations, "require_hoistable", lambda *_: None)
+    monkeypatch.setattr(ranges, "require_range", lambda *_: None)
     assert obligations.hoist_obligations(wrong.program, hoist)
 
 

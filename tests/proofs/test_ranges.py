@@ -89,7 +89,7 @@ def test_a_product_of_numbers_below_1_comes_close_to_0() -> None:
 def test_a_power_with_an_infinite_exponent_may_be_anything() -> None:
     assert {"pos", "zero", "+inf"} <= KindAnalysis().of(op("pow", num(2), num(INF)))
     assert interval_of(op("pow", num(2), num(10.0**9))) == Interval(Fraction(0), INF)
-    interval_of(op("floordiv", num(2), num(INF)))
+    assert interval_of(op("floordiv", num(2), num(INF))) == iv.ANY
 
 
 def test_an_integer_made_of_an_infinity_may_be_anything() -> None:
@@ -252,3 +252,17 @@ def test_a_closed_term_of_a_repair_that_overflows() -> None:
     square = mul(read("q", (ROW,), F), read("q", (ROW,), F))
     with pytest.raises(Refused, match="may leave the range of float32"):
         verify(softmax_sum(div(mul(square, value("m")), mul(square, value("m")))), PROVER)
+
+
+@pytest.mark.parametrize("square", [False, True])
+def test_a_positive_maximum_that_underflows_at_first(square: bool) -> None:
+    """exp(-120) and 1e-30 squared are 0 in float32: the first tile's maximum is 0, and no divisor."""
+    p = Rows("underflow")
+    x = p.input("x", fact="positive" if square else "")
+    y = mul(x, x) if square else exp(x)
+    p.row("q", "max", div(y, p.row("s", "max", y)))
+    loops = fuse(declared(p, ("bounded", "x", 200.0), outputs=("q",)), PROVER)
+    verify(loops, PROVER)
+    assert loops.passes == 1
+    guards = [g for n in loops.nests for c in n.carried() if c.repair for g in c.repair.guards]
+    assert [(g.producer, "zero" in g.points) for g in guards] == [("s", True)]
