@@ -79,6 +79,7 @@ class Provenance:
         self._analyses: dict[frozenset[Fact], KindAnalysis] = {}
         self._intervals: dict[frozenset[Fact], Intervals] = {}
         self._kinds: dict[Expr, tuple[Fact, ...]] = {}
+        self._origins: dict[tuple[Expr | tuple[Axis, ...], bool], str] = {}
 
     def analysis(self, kept: frozenset[Fact]) -> KindAnalysis:
         """Kinds, if nothing but ``kept`` is known of inputs and lengths."""
@@ -120,6 +121,11 @@ class Provenance:
 
     def interval(self, x: Expr, complete: bool = False) -> str:
         """Where the interval of ``x`` comes from (``complete``: of a reduction over its whole domain), as one origin."""
+        if (x, complete) not in self._origins:
+            self._origins[x, complete] = self._interval(x, complete)
+        return self._origins[x, complete]
+
+    def _interval(self, x: Expr, complete: bool) -> str:
         facts = [*self.relevant(x), IN_RANGE]
 
         def found(kept: frozenset[Fact]) -> Range:
@@ -134,6 +140,11 @@ class Provenance:
 
     def count(self, axes: tuple[Axis, ...]) -> str:
         """Where the greatest number of elements of a domain comes from."""
+        if (axes, False) not in self._origins:
+            self._origins[axes, False] = self._count(axes)
+        return self._origins[axes, False]
+
+    def _count(self, axes: tuple[Axis, ...]) -> str:
         facts = self.relevant(*(a.extent for a in axes))
         wanted = self.intervals(frozenset(facts)).count(axes)
         named = needed(facts, lambda kept: self.intervals(kept).count(axes) <= wanted)

@@ -13,8 +13,9 @@ from tvm import te, tirx
 
 from neptune_verified.errors import ShapeError, UnsupportedProgram
 from neptune_verified.frontend import te as nv
+from neptune_verified.frontend.facts import defaults
 from neptune_verified.fusion.fuse import fuse
-from neptune_verified.ir.expr import INF, OPS, Axis, Expr, Size, axis, const, op, read, reduce_, size
+from neptune_verified.ir.expr import FLOATS, INF, OPS, Axis, Expr, Size, axis, const, op, read, reduce_, size
 from neptune_verified.ir.interpret import run_program
 from neptune_verified.ir.loops import LoopProgram, Nest, Output, run_loops
 from neptune_verified.ir.program import Program, Stage, Tensor
@@ -44,7 +45,9 @@ def c(value: float, dtype: str = F) -> Expr:
 def program(name: str, inputs: list[tuple[str, tuple[Any, ...], str]], stages: list[Stage], *outputs: str) -> Program:
     tensors = [Tensor(n, tuple(const(d, "int32") if isinstance(d, int) else d for d in s), t) for n, s, t in inputs]
     sizes = dict.fromkeys(d for t in tensors for d in t.shape if isinstance(d, Size))
-    return Program(name, tuple(tensors), tuple(sizes), tuple(stages), outputs)
+    floats = {t.name: t.dtype for t in tensors if t.dtype in FLOATS}
+    facts = tuple(defaults([], floats, [s.name for s in sizes]))
+    return Program(name, tuple(tensors), tuple(sizes), tuple(stages), outputs, facts)
 
 
 def check(p: Program, arrays: dict[str, np.ndarray], kernel: LlvmKernel | None = None, **scalars: float) -> None:
