@@ -53,8 +53,9 @@ from neptune_verified.proofs.facts import provenance
 from neptune_verified.proofs.grounds import Grounds
 from neptune_verified.proofs.statement import Goal, Hypothesis, Statement, Symbol
 
-#: Operations through which a term keeps its relation to an element, whatever else it holds.
+#: The kind of value at which these reductions start, and to which a running one does not return.
 _NEUTRAL = {"max": NINF, "logaddexp": NINF, "min": PINF}
+#: Operations through which a term keeps its relation to an element, whatever else it holds.
 _SIMPLE = ("add", "sub", "mul", "neg", "abs", "max", "min", "cast")
 
 

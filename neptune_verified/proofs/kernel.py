@@ -17,6 +17,9 @@ from neptune_verified.ir.inline import inline
 from neptune_verified.ir.loops import LoopProgram, Nest, Output, Pass, T
 from neptune_verified.ir.program import Program
 from neptune_verified.ir.spec import loop_faults
+from neptune_verified.proofs import discharge as discharge_
+from neptune_verified.proofs import edge, facts, ranges
+from neptune_verified.proofs import falsify as falsify_
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.discharge import Discharged, discharge
 from neptune_verified.proofs.facts import baseless
@@ -49,6 +52,12 @@ class Refused(Exception):
     def __init__(self, message: str, failed: tuple[Proved, ...] = ()) -> None:
         super().__init__(message)
         self.failed = failed
+
+
+def forget() -> None:
+    """Empty every table of statements and answers that this process remembers: for timings, and for changed checkers."""
+    for table in (discharge_._discharge, falsify_._survey, ranges._ranges, edge._over_cases, facts.provenance):
+        table.cache_clear()
 
 
 class Store(Protocol):

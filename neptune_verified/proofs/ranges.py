@@ -60,6 +60,8 @@ class EdgeRanges:
                 self.symbols[var(c.name + suffix, c.value.dtype)] = edge.state[c.name]
         self.symbols[self.t] = edge.kinds
         self.whole = iv.representable(wide(self.consumer.value.dtype))
+        self.boxes, self.origins = self.leaves()
+        self.reasons = self.why()
         plain = self.walk(False)
         self.result = plain if plain.fits else self.walk(True)
         self.claims = self.result.claims
@@ -68,8 +70,10 @@ class EdgeRanges:
         edge = self.edge
         kinds = KindAnalysis(None, dict(self.symbols.items()))
         moving, own = {self.t, *self.states()}, set(subterms(edge.g))
-        walk = Walk(kinds, *self.leaves(), lambda e: e not in own or not moving.isdisjoint(subterms(e)), tight)
-        walk.why, walk.count_origin = self.why(), edge.provenance.count(self.consumer.value.axes)
+        walk = Walk(
+            kinds, self.boxes, dict(self.origins), lambda e: e not in own or not moving.isdisjoint(subterms(e)), tight
+        )
+        walk.why, walk.count_origin = self.reasons, edge.provenance.count(self.consumer.value.axes)
         walk.peak = self.peak
         G = edge.at_new(edge.guarded(edge.g, self.consumer))
         end = End(lambda e: edge_final(edge, e), edge.later("_new", FINAL))
@@ -92,7 +96,7 @@ class EdgeRanges:
             if c.value.reducer in ("max", "min") and isinstance(element, Var):
                 here |= {element: new}
         live: dict[Expr, Kinds] = {v: k & FINITE or k for v, k in self.symbols.items()}
-        found = Intervals(KindAnalysis(None, live), self.leaves()[0], fits=False).of(substitute(e, here))
+        found = Intervals(KindAnalysis(None, live), self.boxes, fits=False).of(substitute(e, here))
         if found is None or not isinstance(found.hi, Fraction) or found.hi > MOST_PEAK:
             return Fraction(0)
         peak = iv.rational_above(found.hi)
@@ -236,13 +240,16 @@ def hoist_ranges(
     for x in leaves.values():
         require_range(x, written, intervals, "the hoisted factor")
 
+    boxes: dict[Expr, Range] = {v: intervals.complete(x) for v, x in leaves.items()}
+    origins: dict[Expr, str] = {v: known.interval(x, complete=True) for v, x in leaves.items()}
+    why: dict[Expr, tuple[str, ...]] = {
+        v: known.origins(x) for v, x in (*leaves.items(), *zip(slots, hoist.inner, strict=True))
+    }
+    n = intervals.count(hoist.old.axes)
+
     def walk(tight: bool) -> Walk:
-        boxes: dict[Expr, Range] = {v: intervals.complete(x) for v, x in leaves.items()}
-        origins: dict[Expr, str] = {v: known.interval(x, complete=True) for v, x in leaves.items()}
-        result = Walk(KindAnalysis(None, kinds), boxes, origins, lambda e: e not in own, tight, everywhere=True)
-        result.why = {v: known.origins(x) for v, x in (*leaves.items(), *zip(slots, hoist.inner, strict=True))}
-        result.count_origin = known.count(hoist.old.axes)
-        n = intervals.count(hoist.old.axes)
+        result = Walk(KindAnalysis(None, kinds), boxes, dict(origins), lambda e: e not in own, tight, everywhere=True)
+        result.why, result.count_origin = why, known.count(hoist.old.axes)
         for slot, term in slots.items():
             if slot.dtype == "bool":
                 continue

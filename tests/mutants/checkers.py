@@ -10,9 +10,9 @@ from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.mutants.catalogue import base, mutants_of
 from neptune_verified.mutants.execute import Difference, difference
 from neptune_verified.mutants.model import Mutant
-from neptune_verified.proofs import discharge, edge, facts, falsify, kernel, ranges
+from neptune_verified.proofs import kernel
 from neptune_verified.proofs.join import split_obligations
-from neptune_verified.proofs.kernel import Prover, Refused, verify
+from neptune_verified.proofs.kernel import Prover, Refused, forget, verify
 from neptune_verified.proofs.obligations import Obligation
 
 
@@ -22,14 +22,6 @@ def forgetful() -> Iterator[None]:
     forget()
     yield
     forget()
-
-
-def forget() -> None:
-    discharge._discharge.cache_clear()
-    falsify._survey.cache_clear()
-    ranges._ranges.cache_clear()
-    edge._over_cases.cache_clear()
-    facts.provenance.cache_clear()
 
 
 def accepts(loops: LoopProgram) -> bool:
