@@ -173,6 +173,9 @@ class _Launcher:
                 have = f"{t.name}.shape[{k}]"
                 if have not in given:
                     lines.append(f'_check_length("{have}", {have}, "{Printer()(d)}", {python(d)})')
+        limited = ", ".join(f'("{s.name}", {s.name})' for s in p.sizes if s.dtype not in FLOATS)
+        if limited:
+            lines.append(f"_check_limit(({limited},))")
         for a in p.assumptions:
             if a.kind in ("at_least", "multiple_of") and a.subject in {s.name for s in p.sizes}:
                 test = f"{a.subject} >= {a.value}" if a.kind == "at_least" else f"{a.subject} % {a.value} == 0"
@@ -202,8 +205,10 @@ class _Launcher:
                 counts.append(f'-(-({e}) // blocks["{printer.blocks[a]}"])' if a in k.blocked else f"({e})")
             lines.append(f"programs = {' * '.join(counts) or '1'}")
             names = [*k.tensors, *(o.name for o in k.outputs)]
-            args = [*names, *(f"*{n}.stride()" for n in names), *k.sizes]
-            lines += ["if programs:", f"    with _device({first}):",
+            floats = {s.name for s in self.scalars if s.dtype in FLOATS}
+            sizes = [f"float({n})" if n in floats else n for n in k.sizes]
+            args = [*names, *(f"*{n}.stride()" for n in names), *sizes]
+            lines += ['_check_limit((("the number of programs", programs),))', "if programs:", f"    with _device({first}):",
                       f"        {_kernel_name(k)}[(programs,)]({', '.join(args)}, **blocks, **options)"]  # fmt: skip
         return lines
 
@@ -254,6 +259,12 @@ def _check_length(where, have, name, want):
 def _check_scalar(name, x, kinds, what):
     if isinstance(x, bool) or not isinstance(x, kinds):
         raise TypeError(f"{name} must be {what}, got {type(x).__name__}")
+
+
+def _check_limit(rows):
+    for name, n in rows:
+        if not -2147475456 <= n <= 2147475456:
+            raise ShapeError(f"{name} is {n}: indices are 32-bit numbers here, so it must lie within 2^31 - 8192")
 
 
 def _results(specs, inputs, out):

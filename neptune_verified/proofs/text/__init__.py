@@ -1,0 +1,6 @@
+"""Reads an emitted kernel file back and proves that it computes its definition: O8 to O13 and O16."""
+
+from neptune_verified.proofs.text.findings import Finding, TextRefused
+from neptune_verified.proofs.text.proof import KernelProof, TextProof, read_back
+
+__all__ = ["Finding", "KernelProof", "TextProof", "TextRefused", "read_back"]

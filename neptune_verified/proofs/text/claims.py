@@ -1,0 +1,409 @@
+"""Trusted: what the values that loops carry are, by induction over the tiles.
+
+A *claim* says that a value which a loop of the text carries is a carried value of the loop program, at given index expressions
+of its axes: at the start of an iteration ``@old`` over the elements that were processed so far, at its end ``@new``, after the
+loop ``@fin``. Claims arise where the two sides are compared, and are proved together: each by its start (the neutral element,
+or the end of the loop before), and by one iteration with an arbitrary tile, in which the claims about the other values may be
+used. What one iteration must give is the loop program's step, whose obligations O1 to O7, O14 carry it to the definition
+(docs/trust.md, the induction).
+
+A claim about the value after a loop is *complete* if every element of the stream is in exactly one iteration of exactly one
+loop of the chain (O8), or its term is the neutral element for every row of the program (O10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Protocol
+
+from neptune_verified.ir.expr import (
+    REDUCERS,
+    TRUE,
+    Axis,
+    Expr,
+    Op,
+    Read,
+    Reduce,
+    Size,
+    axis,
+    const,
+    op,
+    reduce_,
+    size,
+    substitute,
+    subterms,
+    transform,
+    var,
+)
+from neptune_verified.ir.kinds import EXTENDED, NINF, TRUTH, UNDEF, Kinds, KindAnalysis
+from neptune_verified.proofs.text.findings import Unproved
+from neptune_verified.proofs.text.integers import Facts, within, zero
+from neptune_verified.proofs.text.match import Matcher
+from neptune_verified.proofs.text.reader import Reading
+from neptune_verified.proofs.text.states import States, combined, tile_reduction
+from neptune_verified.proofs.text.values import Carry, Loop, opened
+
+
+class Ground(Protocol):
+    """Makes facts that hold of every program of the launch: lengths, digits of the program index."""
+
+    def facts(self) -> Facts: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """``carry`` is the carried value ``name`` at ``indices`` (one for each of its axes), for all lanes ``lane?k``."""
+
+    carry: Carry
+    name: str
+    indices: tuple[Expr, ...]
+
+
+def claim_lanes(shape: tuple[int, ...]) -> tuple[Expr, ...]:
+    return tuple(const(0, "int32") if n == 1 else size(f"lane?{k}") for k, n in enumerate(shape))
+
+
+def loop_facts(loop: Loop) -> tuple[Expr, ...]:
+    """The loop's variable in an arbitrary iteration."""
+    result = within(loop.symbol, loop.low, loop.high)
+    if loop.step > 1:
+        steps = op("floormod", op("sub", loop.symbol, loop.low), const(loop.step, "int32"))
+        result = (*result, op("eq", steps, zero()))
+    return result
+
+
+def covers(loop: Loop, j: Expr) -> Expr:
+    """Some iteration's tile holds the element j."""
+    step = const(loop.step, "int32")
+    tile = op("mul", op("floordiv", op("sub", j, loop.low), step), step)
+    return op("and", op("le", loop.low, j), op("lt", op("add", loop.low, tile), loop.high))
+
+
+def both(*conditions: Expr) -> Expr:
+    result = conditions[0]
+    for c in conditions[1:]:
+        result = op("and", result, c)
+    return result
+
+
+class Claims:
+    def __init__(self, reading: Reading, states: States, analysis: KindAnalysis, ground: Ground) -> None:
+        self.reading, self.states, self.analysis, self.ground = reading, states, analysis, ground
+        self.by_carry: dict[str, Claim] = {}
+        self.todo: list[Claim] = []
+        self.completeness: dict[str, Claim] = {}
+        #: For the report: loops whose skipped elements were shown to be neutral.
+        self.skipping: list[str] = []
+        self.steps = 0
+
+    # -- where the two sides meet --------------------------------------------------------------------------
+
+    def state(self, m: Matcher, t: Expr, s: Read) -> bool:
+        """The text's value ``t`` against a carried value of the loop program."""
+        kind, name = s.tensor[1:].split(":", 1)
+        _, c = self.states.carried(name)
+        for _ in range(10_000):
+            if isinstance(t, Read):
+                found = self.meaning(m, t, kind)
+                if found is not None:
+                    root = self.outermost(found)
+                    if not self.believe(m, root, t.indices, name, s.indices):
+                        return False
+                    if kind == "fin":
+                        self.completeness[root.start] = self.by_carry[root.start]
+                    return True
+                if t.tensor in self.reading.starts or t.tensor in self.reading.exits:
+                    stale = {"old": "before", "new": "after", "fin": "at the end of"}[kind]
+                    what = t.tensor.lstrip("%").split("@")[0]
+                    return m.differ("O8", f"{what} is not {name} {stale} {'the pass' if kind == 'fin' else 'this tile'}")
+                if t.tensor in self.reading.definitions:
+                    t = self.reading.definitions[t.tensor].at(t.indices)
+                    continue
+            opened_ = m.head(t, whole=False)
+            if opened_ is not t:
+                t = opened_
+                continue
+            if isinstance(t, Op) and t.name == "select":
+                atom = m.open_atom(t.args[0])
+                return atom is not None and m.split(atom, t, s)
+            return m.differ("O8", f"something else than {name} of the loop program ({c.value.reducer})")
+        raise Unproved("O13", "a name that cannot be resolved")
+
+    def meaning(self, m: Matcher, t: Read, kind: str) -> Carry | None:
+        """The carry that ``t`` is, if it is that of a value before, after or at the end of ..."""
+        if kind == "old":
+            carry = self.reading.starts.get(t.tensor)
+            return carry if carry is not None and carry.loop in m.inside else None
+        if kind == "fin":
+            return self.reading.exits.get(t.tensor)
+        for number in m.inside:
+            for carry in self.reading.loops[number].carried.values():
+                end = carry.end
+                if isinstance(end, Read) and end.tensor == t.tensor and t.tensor in self.reading.definitions:
+                    return carry
+        return None
+
+    def outermost(self, carry: Carry) -> Carry:
+        """Of the loops around each other that update one value."""
+        while isinstance(carry.before, Read) and carry.before.tensor in self.reading.starts:
+            carry = self.reading.starts[carry.before.tensor]
+        return carry
+
+    def believe(
+        self, m: Matcher, carry: Carry, at: tuple[Expr, ...], name: str, indices: tuple[Expr, ...]
+    ) -> bool:
+        """Take up the claim; it is proved later, unless it contradicts one that is there."""
+        _, c = self.states.carried(name)
+        own = claim_lanes(carry.shape)
+        if len(at) != len(own):
+            return m.differ("O13", f"{carry.name} has another shape than {name}")
+        moved: dict[Expr, Expr] = {}
+        for symbol, lane_, n in zip(at, own, carry.shape, strict=True):
+            if n == 1:
+                continue
+            if not isinstance(symbol, Size) or symbol in moved:
+                return m.differ("O13", f"{carry.name} is read at something else than a lane")
+            moved[symbol] = lane_
+        for a, index in zip(c.axes, indices, strict=True):
+            if not (m.facts.holds(op("le", zero(), index)) and m.facts.holds(op("lt", index, a.extent))):
+                return m.differ("O13", f"{name} is wanted beyond its axis {a.name}")
+        claim = Claim(carry, name, tuple(substitute(i, moved) for i in indices))
+        known = self.by_carry.get(carry.start)
+        if known is not None:
+            return self.same(known, claim) or m.differ("O8", f"{carry.name} would have to be {known.name} and {name}")
+        if not all(self.settled(i) for i in claim.indices):
+            return m.differ("O13", f"{carry.name} is {name} at an index that changes in the loop")
+        self.by_carry[carry.start] = claim
+        self.todo.append(claim)
+        return True
+
+    def settled(self, e: Expr) -> bool:
+        """Only lengths, digits of the program index and lanes of the value occur."""
+        names = {x.name for x in subterms(e) if isinstance(x, Size)}
+        return not any("#" in n for n in names) and not any(isinstance(x, Read) for x in subterms(e))
+
+    def same(self, a: Claim, b: Claim) -> bool:
+        if a.name != b.name:
+            return False
+        facts = self.facts_of(a)
+        return all(facts.equal(x, y) for x, y in zip(a.indices, b.indices, strict=True))
+
+    def after(self, m: Matcher, t: Read, s: Expr) -> bool:
+        """A value after (or in) a loop against an expression that is no carried value: a reduction in place."""
+        carry = self.reading.exits.get(t.tensor)
+        if carry is None or not isinstance(s, Reduce):
+            what = t.tensor.lstrip("%").split("@")[0]
+            return m.differ("O8", f"{what}, a value that a loop carries, where the definition has another")
+        return self.in_place(m, carry, t.indices, s)
+
+    # -- kinds ---------------------------------------------------------------------------------------------
+
+    def kinds(self, m: Matcher, e: Expr) -> Kinds:
+        given: dict[Expr, Kinds] = {}
+
+        def fn(x: Expr) -> Expr | None:
+            if not isinstance(x, Read):
+                return None
+            if x.tensor.startswith("%") and x.tensor in self.reading.definitions:
+                return transform(m.head(x), fn)
+            symbol = var(f"{x.tensor}?{len(given)}", x.dtype)
+            if x.tensor.startswith("@"):
+                _, c = self.states.carried(x.tensor.split(":", 1)[1])
+                found = self.analysis.of(c.value) | self.analysis.of(c.neutral)
+            elif x.tensor in self.analysis.shapes and x.dtype != "bool":
+                found = self.analysis.declared(x.tensor)
+            else:
+                found = TRUTH if x.dtype == "bool" else EXTENDED | {UNDEF}
+            for point, kind in ((float("-inf"), NINF), (0, "zero"), (float("inf"), "+inf")):
+                if x.dtype.startswith(("float", "bfloat")) and m.compared(op("eq", x, const(point, x.dtype))) is False:
+                    found -= {kind}
+            given[symbol] = found
+            return symbol
+
+        opened_ = transform(e, fn)
+        return self.analysis.under(given).of(opened_)
+
+    # -- proofs --------------------------------------------------------------------------------------------
+
+    def facts_of(self, claim: Claim) -> Facts:
+        """An arbitrary program and lane at which the carried value is one of the definition's."""
+        _, c = self.states.carried(claim.name)
+        facts = self.ground.facts()
+        for lane_, n in zip(claim_lanes(claim.carry.shape), claim.carry.shape, strict=True):
+            if n > 1:
+                for x in within(lane_, zero(), const(n, "int32")):
+                    facts.add(x)
+        for a, index in zip(c.axes, claim.indices, strict=True):
+            for x in within(index, zero(), a.extent):
+                facts.add(x)
+        return facts
+
+    def prove_all(self) -> None:
+        while self.todo:
+            self.prove(self.todo.pop())
+        for claim in list(self.completeness.values()):
+            self.complete(claim)
+        if self.todo:
+            self.prove_all()
+
+    def prove(self, claim: Claim) -> None:
+        """Start and step."""
+        carry = claim.carry
+        p, c = self.states.carried(claim.name)
+        facts = self.facts_of(claim)
+        m = Matcher(self.reading, facts, self.analysis, self)
+        lanes_ = claim_lanes(carry.shape)
+        line = self.reading.loops[carry.loop].line
+        self.start(m, claim, opened(carry.before, carry.shape, lanes_), line)
+        loops, end = self.nest(carry)
+        if len(loops) != len(p.stream):
+            raise Unproved("O8", f"{claim.name} is reduced over {len(p.stream)} axes, by {len(loops)} loops", line)
+        at: dict[Axis, Expr] = dict(zip(c.axes, claim.indices, strict=True))
+        inside: list[Expr] = []
+        for loop in loops:
+            for x in loop_facts(loop):
+                facts.add(x)
+        for a, loop in zip(p.stream[:-1], loops[:-1], strict=True):
+            at[a] = loop.symbol
+            inside += within(loop.symbol, zero(), a.extent)
+        last, a = loops[-1], p.stream[-1]
+        index = axis("tile", last.step)
+        at[a] = op("add", last.symbol, index) if last.step > 1 else last.symbol
+        inside += within(at[a], zero(), a.extent)
+        g, neutral = self.states.term(p, c, at), self.states.neutral(c)
+        local = tile_reduction(c.value.reducer, last.step, both(*inside), g, neutral, index)
+        wanted = combined(c.value.reducer, self.states.step(p, c, at), local)
+        m.inside = tuple(loop.number for loop in loops)
+        m.require(opened(end, carry.shape, lanes_), wanted, f"{claim.name} after a tile", loops[-1].line)
+        self.steps += 1
+
+    def start(self, m: Matcher, claim: Claim, before: Expr, line: int) -> None:
+        """The neutral element, or what an earlier loop of the chain has left."""
+        _, c = self.states.carried(claim.name)
+        if isinstance(before, Read) and before.tensor in self.reading.exits:
+            carry = self.reading.exits[before.tensor]
+            if not self.believe(m, carry, before.indices, claim.name, claim.indices):
+                raise Unproved(m.blame[1], f"{claim.name} before the loop: {m.blame[2]}", line)
+            return
+        with m.because("O8"):
+            m.require(before, self.states.neutral(c), f"{claim.name} before the loop", line)
+
+    def nest(self, carry: Carry) -> tuple[list[Loop], Expr]:
+        """The loops that update a value, outermost first, and its value at the end of an innermost iteration."""
+        loops = [self.reading.loops[carry.loop]]
+        while isinstance(carry.end, Read) and carry.end.tensor in self.reading.exits:
+            inner = self.reading.exits[carry.end.tensor]
+            if inner.before is not carry.whole or inner.shape != carry.shape:
+                raise Unproved("O8", f"{carry.name} is set anew between two loops", loops[-1].line)
+            loops.append(self.reading.loops[inner.loop])
+            # In the innermost loop's iteration the value is read by that loop's name.
+            carry = inner
+        return loops, carry.end
+
+    def chain(self, carry: Carry) -> list[Carry]:
+        """The loops that updated the value one after the other, first to last."""
+        found = [carry]
+        while isinstance(carry.before, Read) and carry.before.tensor in self.reading.exits:
+            carry = self.reading.exits[carry.before.tensor]
+            found.insert(0, carry)
+        return found
+
+    def complete(self, claim: Claim) -> None:
+        p, c = self.states.carried(claim.name)
+        facts = self.facts_of(claim)
+        m = Matcher(self.reading, facts, self.analysis, self)
+        at: dict[Axis, Expr] = dict(zip(c.axes, claim.indices, strict=True))
+        for a in p.stream:
+            at[a] = m.fresh(a.extent)
+        chain = self.chain(claim.carry)
+        line = self.reading.loops[chain[-1].loop].line
+        nests = [self.nest(x)[0] for x in chain]
+        self.partition(m, nests, [(at[a], a.extent) for a in p.stream], line)
+        missed = self.missed(nests, at[p.stream[-1]])
+        with facts.case((missed, True)):
+            if facts.impossible():
+                return
+            with m.because("O10"):
+                g, neutral = self.states.term(p, c, at), self.states.neutral(c)
+                m.require(neutral, g, f"{claim.name}: an element that no tile holds is not neutral", line)
+        self.skipping.append(claim.name)
+
+    @staticmethod
+    def missed(nests: list[list[Loop]], j: Expr) -> Expr:
+        held = covers(nests[0][-1], j)
+        for loops in nests[1:]:
+            held = op("or", held, covers(loops[-1], j))
+        return op("not", held)
+
+    def partition(self, m: Matcher, nests: list[list[Loop]], stream: list[tuple[Expr, Expr]], line: int) -> None:
+        """No element is in two tiles; outer loops run over whole axes."""
+        if len(nests) > 1 and any(len(loops) > 1 for loops in nests):
+            raise Unproved("O8", "several nests of loops update one value", line)
+        for loops in nests:
+            for loop, (_, extent) in zip(loops[:-1], stream[:-1], strict=True):
+                whole = m.facts.equal(loop.low, zero()) and m.facts.equal(loop.high, extent) and loop.step == 1
+                if not whole:
+                    raise Unproved("O8", "a loop does not run over its whole axis", loop.line)
+        j = stream[-1][0]
+        tails = [loops[-1] for loops in nests]
+        for k, a in enumerate(tails):
+            for b in tails[k + 1 :]:
+                if not m.facts.fails(op("and", covers(a, j), covers(b, j))):
+                    raise Unproved("O8", "an element may be in tiles of two loops", b.line)
+
+    # -- reductions in place -------------------------------------------------------------------------------
+
+    def in_place(self, m: Matcher, carry: Carry, at: tuple[Expr, ...], s: Reduce) -> bool:
+        """A loop that reduces ``s``, whose result nothing repairs: its start, one iteration, and its domain."""
+        neutral = REDUCERS[s.reducer].neutral(s.dtype)
+        if not m.equal(opened(carry.before, carry.shape, at), neutral):
+            return m.differ("O8", f"{carry.name} does not start at the neutral element")
+        loops, end = self.nest(carry)
+        innermost = carry if len(loops) == 1 else self.innermost(carry)
+        found = False
+        for chosen in permutations(s.axes, len(loops)):
+            with m.facts.case():
+                found = self._in_place(m, innermost, loops, end, at, s, chosen)
+            if found:
+                break
+        return found
+
+    def innermost(self, carry: Carry) -> Carry:
+        while isinstance(carry.end, Read) and carry.end.tensor in self.reading.exits:
+            carry = self.reading.exits[carry.end.tensor]
+        return carry
+
+    def _in_place(
+        self,
+        m: Matcher,
+        carry: Carry,
+        loops: list[Loop],
+        end: Expr,
+        at: tuple[Expr, ...],
+        s: Reduce,
+        chosen: tuple[Axis, ...],
+    ) -> bool:
+        last = loops[-1]
+        for a, loop in zip(chosen, loops, strict=True):
+            whole = m.facts.equal(loop.low, zero()) and m.facts.equal(loop.high, a.extent)
+            if not whole or (loop is not last and loop.step != 1):
+                return m.differ("O8", f"{carry.name}: a loop does not run over its whole axis")
+            for x in loop_facts(loop):
+                m.facts.add(x)
+        index = axis("tile", last.step)
+        place: Mapping[Expr, Expr] = dict(zip(chosen, (loop.symbol for loop in loops), strict=True))
+        position = op("add", last.symbol, index) if last.step > 1 else last.symbol
+        body = substitute(s.body, {**place, chosen[-1]: position})
+        rest = tuple(a for a in s.axes if a not in chosen)
+        g = reduce_(s.reducer, rest, body) if rest else body
+        inside = both(*within(position, zero(), chosen[-1].extent)) if last.step > 1 else TRUE
+        neutral = REDUCERS[s.reducer].neutral(s.dtype)
+        local = tile_reduction(s.reducer, last.step, inside, g, neutral, index)
+        old = opened(carry.whole, carry.shape, at)
+        before = m.inside
+        m.inside = (*before, *(loop.number for loop in loops))
+        result = m.equal(opened(end, carry.shape, at), combined(s.reducer, old, local))
+        m.inside = before
+        return result

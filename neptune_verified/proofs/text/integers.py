@@ -1,0 +1,197 @@
+"""Trusted: what holds of the integers in a text, decided by Z3 under the facts at hand.
+
+A ``Facts`` is a stack: lengths and indices with their ranges at the bottom, the conditions of the case at hand on top. An
+integer that the text loads, or computes in a way that has no integer arithmetic, is an unknown of its type's range. What Z3
+does not settle within its limit is open, which never helps a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import z3
+
+from neptune_verified.ir.expr import INTS, Const, Expr, Op, Read, Size, const, op, subterms
+from neptune_verified.proofs.text.calls import representable_ints
+
+_MS = 2000
+_COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
+
+
+def is_integer_atom(e: Expr) -> bool:
+    """A comparison of integers."""
+    return isinstance(e, Op) and e.name in _COMPARE and e.args[0].dtype in INTS
+
+
+class Facts:
+    """Integer facts as a Z3 solver, and facts about comparisons of floats as a list of (comparison, truth)."""
+
+    def __init__(self) -> None:
+        self.context = z3.Context()
+        self.solver = z3.Solver(ctx=self.context)
+        self.solver.set("timeout", _MS)
+        self.known: dict[Expr, z3.ArithRef] = {}
+        self.names: dict[str, str] = {}
+        self.floats: list[tuple[Expr, bool]] = []
+        #: What was assumed, in order: a key for what has been proved under it.
+        self.trail: tuple[tuple[Expr, bool], ...] = ()
+        self.answers: dict[tuple[Expr, tuple[tuple[Expr, bool], ...]], bool | None] = {}
+        self.sides: list[z3.BoolRef] = []
+
+    # -- translation ---------------------------------------------------------------------------------------
+
+    def int(self, e: Expr) -> z3.ArithRef:
+        if e not in self.known:
+            self.known[e] = self._int(e)
+        return self.known[e]
+
+    def _int(self, e: Expr) -> z3.ArithRef:
+        match e:
+            case Const(value):
+                return z3.IntVal(int(value), ctx=self.context)
+            case Size(name):
+                return z3.Int(name, ctx=self.context)
+            case Op("add", (a, b)):
+                return self.int(a) + self.int(b)
+            case Op("sub", (a, b)):
+                return self.int(a) - self.int(b)
+            case Op("mul", (a, b)):
+                return self.int(a) * self.int(b)
+            case Op("neg", (a,)):
+                return -self.int(a)
+            case Op("max", (a, b)):
+                x, y = self.int(a), self.int(b)
+                return z3.If(x >= y, x, y)
+            case Op("min", (a, b)):
+                x, y = self.int(a), self.int(b)
+                return z3.If(x <= y, x, y)
+            case Op("abs", (a,)):
+                x = self.int(a)
+                return z3.If(x >= 0, x, -x)
+            case Op("select", (c, a, b)):
+                return z3.If(self.bool(c), self.int(a), self.int(b))
+            case Op("cast", (a,)) if a.dtype in INTS:
+                return self.int(a)  # that it fits is O12's
+            case Op("cast", (a,)) if a.dtype == "bool":
+                return z3.If(self.bool(a), z3.IntVal(1, ctx=self.context), z3.IntVal(0, ctx=self.context))
+            case Op("floordiv" | "floormod" as name, (a, Const(n))) if n > 0:
+                x = self.int(a)  # Z3's div and mod are floor for a positive divisor
+                return x / int(n) if name == "floordiv" else x % int(n)
+            case _:
+                return self.unknown(e)
+
+    def unknown(self, e: Expr) -> z3.ArithRef:
+        """A number of its type of which nothing else is known; equal expressions are the same number."""
+        x = z3.Int(f"?{len(self.known)}", ctx=self.context)
+        values = representable_ints(e.dtype)
+        self.side(z3.And(x >= values.start, x < values.stop))
+        match e:
+            case Op("floordiv" | "floormod" as name, (a, b)):
+                u, d = self.int(a), self.int(b)
+                q = x if name == "floordiv" else z3.Int(f"?q{len(self.known)}", ctx=self.context)
+                r = x if name == "floormod" else u - q * d
+                self.side(z3.Implies(d > 0, z3.And(u == q * d + r, 0 <= r, r < d)))
+        return x
+
+    def side(self, c: z3.BoolRef) -> None:
+        """Holds always: kept below everything that is assumed."""
+        self.sides.append(c)
+
+    def bool(self, e: Expr) -> z3.BoolRef:
+        match e:
+            case Const(value):
+                return z3.BoolVal(bool(value), ctx=self.context)
+            case Op("and", (a, b)):
+                return z3.And(self.bool(a), self.bool(b))
+            case Op("or", (a, b)):
+                return z3.Or(self.bool(a), self.bool(b))
+            case Op("not", (a,)):
+                return z3.Not(self.bool(a))
+            case Op(name, (a, b)) if is_integer_atom(e):
+                x, y = self.int(a), self.int(b)
+                return {"lt": x < y, "le": x <= y, "gt": x > y, "ge": x >= y, "eq": x == y, "ne": x != y}[name]
+            case _:
+                if e not in self.names:
+                    self.names[e] = f"?b{len(self.names)}"  # type: ignore[index]
+                return z3.Bool(self.names[e], ctx=self.context)  # type: ignore[index]
+
+    # -- facts ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def assuming(self, *conditions: Expr) -> Iterator[None]:
+        """Under further conditions (truth values over integers, or comparisons of floats)."""
+        with self.case(*((c, True) for c in conditions)):
+            yield
+
+    @contextmanager
+    def case(self, *conditions: tuple[Expr, bool]) -> Iterator[None]:
+        before, floats = self.trail, list(self.floats)
+        self.solver.push()
+        try:
+            for c, truth in conditions:
+                self.add(c, truth)
+            yield
+        finally:
+            self.solver.pop()
+            self.trail, self.floats = before, floats
+
+    def add(self, c: Expr, truth: bool = True) -> None:
+        formula = self.bool(c)
+        self.solver.add(formula if truth else z3.Not(formula))
+        self.trail = (*self.trail, (c, truth))
+        if isinstance(c, Op) and not is_integer_atom(c) and c.name not in ("and", "or", "not"):
+            self.floats.append((c, truth))
+
+    def holds(self, c: Expr) -> bool:
+        """Proved under the facts."""
+        return self._refuted(self.bool(c), True, c)
+
+    def fails(self, c: Expr) -> bool:
+        """Its negation is proved under the facts."""
+        return self._refuted(self.bool(c), False, c)
+
+    def _refuted(self, formula: z3.BoolRef, truth: bool, c: Expr) -> bool:
+        key = (op("not", c) if truth else c, self.trail)
+        if key not in self.answers:
+            self.solver.push()
+            self.solver.add(z3.Not(formula) if truth else formula, *self.sides)
+            self.answers[key] = self.solver.check() == z3.unsat
+            self.solver.pop()
+        return bool(self.answers[key])
+
+    def impossible(self) -> bool:
+        """The facts contradict each other: the case does not arise."""
+        return self.fails(const(True, "bool"))
+
+    def satisfiable(self) -> bool:
+        self.solver.push()
+        self.solver.add(*self.sides)
+        found = self.solver.check() == z3.sat
+        self.solver.pop()
+        return found
+
+    def equal(self, a: Expr, b: Expr) -> bool:
+        return a is b or self.holds(op("eq", a, b))
+
+    def decided(self, c: Expr) -> bool | None:
+        """True or False where the facts decide an atom over integers, None otherwise."""
+        if self.holds(c):
+            return True
+        return False if self.fails(c) else None
+
+
+def within(e: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr]:
+    """low <= e < high."""
+    return op("le", low, e), op("lt", e, high)
+
+
+def zero(dtype: str = "int32") -> Expr:
+    return const(0, dtype)
+
+
+def mentions(e: Expr, names: Iterable[str]) -> set[str]:
+    """Those of the names (of sizes, or of tensors) that occur."""
+    wanted = set(names)
+    found = {x.name for x in subterms(e) if isinstance(x, Size)} | {x.tensor for x in subterms(e) if isinstance(x, Read)}
+    return found & wanted

@@ -1,0 +1,102 @@
+"""Trusted: the launch grid: a program's index as digits, one for each factor of the number of programs.
+
+If the number of programs is C1 * ... * Cn, then p % C1, p // C1 % C2, ..., p // C1 // ... // C(n-1) are n numbers with
+0 <= digit k < Ck, and each tuple of them belongs to exactly one program. The text takes the digits off one by one, in an
+order of its own; a division by anything that is no factor left over is refused.
+"""
+
+from __future__ import annotations
+
+from neptune_verified.ir.expr import FLOATS, Const, Expr, Size, const, op, size, substitute, subterms
+from neptune_verified.ir.program import Assumption, Program
+from neptune_verified.proofs.text.calls import cdiv_sum
+from neptune_verified.proofs.text.findings import Unproved
+from neptune_verified.proofs.text.integers import Facts, within, zero
+from neptune_verified.proofs.text.library import LIMIT
+
+
+def with_blocks(e: Expr, blocks: dict[str, int]) -> Expr:
+    """A factor of the grid with the configuration's blocks; ``(x + (b - 1)) // b`` as Triton's cdiv has it."""
+    values = {size(f"blocks.{name}"): const(n, "int32") for name, n in blocks.items()}
+    less = {op("sub", b, const(1, "int32")): const(n.value - 1, "int32") for b, n in values.items()}  # type: ignore[operator]
+    e = substitute(substitute(e, less), values)
+    if unknown := [x.name for x in subterms(e) if isinstance(x, Size) and x.name.startswith("blocks.")]:
+        raise Unproved("O13", f"the grid reads a block that the configuration does not have: {unknown[0]}")
+    return e
+
+
+class Grid:
+    """Digits of the program index; ``taken`` are those that the text has split off."""
+
+    def __init__(self, factors: list[Expr]) -> None:
+        self.factors = [f for f in factors if not (isinstance(f, Const) and f.value == 1)]
+        self.states: dict[str, list[Expr]] = {}
+        self.extents: dict[str, Expr] = {}
+        self.start = self.state("pid", self.factors)
+
+    def state(self, name: str, left: list[Expr]) -> Expr:
+        """The program index divided by what was taken off: a number below the product of the factors left."""
+        if len(left) <= 1:
+            self.extents[name] = left[0] if left else const(1, "int32")
+        else:
+            self.states[name] = left
+        return size(name)
+
+    def divided(self, name: str, a: Expr, b: Expr) -> Expr | None:
+        """``a // b`` or ``a % b`` where a is (what is left of) the program index; None where it is something else."""
+        if not (isinstance(a, Size) and a.name in self.states):
+            return None
+        left = self.states[a.name]
+        if b not in left:
+            raise Unproved("O11", "the program index is divided by something else than a factor of the number of programs")
+        if name == "floormod":
+            digit = f"{a.name}.digit"
+            if self.extents.setdefault(digit, b) is not b:
+                raise Unproved("O11", "two different digits are taken off the program index")
+            return size(digit)
+        if self.extents.get(f"{a.name}.digit") not in (None, b):
+            raise Unproved("O11", "another digit is taken off the program index than it is divided by")
+        self.extents.setdefault(f"{a.name}.digit", b)
+        rest = list(left)
+        rest.remove(b)
+        return self.state(f"{a.name}.rest", rest)
+
+    def settled(self, e: Expr) -> bool:
+        """No undivided program index is left in an expression."""
+        return not any(isinstance(x, Size) and x.name in self.states for x in subterms(e))
+
+
+class Ground:
+    """Facts of every program of a launch: lengths and arguments as the launcher has checked them, and digits."""
+
+    def __init__(self, program: Program, checked: list[Assumption], grid: Grid) -> None:
+        self.program, self.checked, self.grid = program, checked, grid
+
+    def facts(self) -> Facts:
+        facts = Facts()
+        shape = self.program.shape_sizes()
+        for s in self.program.sizes:
+            if s.dtype in FLOATS:
+                continue
+            x = size(s.name, s.dtype)
+            low = 0 if s.name in shape else -LIMIT
+            facts.add(op("le", const(low, x.dtype), x))
+            facts.add(op("le", x, const(LIMIT, x.dtype)))
+        for a in self.checked:
+            if isinstance(a.value, int):
+                x = next(s for s in self.program.sizes if s.name == a.subject)
+                if a.kind == "at_least" and x.dtype not in FLOATS:
+                    facts.add(op("le", const(a.value, x.dtype), x))
+                elif a.kind == "multiple_of":
+                    facts.add(op("eq", op("floormod", x, const(a.value, x.dtype)), zero(x.dtype)))
+        for t in self.program.inputs:
+            for d in t.shape:
+                if not isinstance(d, Const | Size):
+                    facts.add(op("le", zero(d.dtype), d))
+        for name, extent in self.grid.extents.items():
+            for c in within(size(name), zero(), extent):
+                facts.add(c)
+        return facts
+
+
+__all__ = ["Ground", "Grid", "cdiv_sum", "with_blocks"]

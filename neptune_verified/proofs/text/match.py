@@ -1,0 +1,392 @@
+"""Trusted: is a value of the text the value that the loop program says? By cases, lane by lane, with Z3 for the integers.
+
+``equal(t, s)`` goes through both expressions together. A choice (a mask, a guard, ``where``) on either side splits the case;
+under the facts of a case the other side's choice is then decided, whatever form it has. Cases that contradict themselves do
+not arise. Nothing is rewritten but what ``fold`` lists, so the two sides perform the same operations on the same types in
+the same order, up to: the order of the operands of a commutative operation; the tree in which a tile is reduced; the
+expansion of a power with a known exponent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from neptune_verified.ir.expr import (
+    FLOATS,
+    INF,
+    INTS,
+    REDUCERS,
+    Const,
+    Expr,
+    Op,
+    Read,
+    Reduce,
+    Size,
+    const,
+    op,
+    reduce_,
+    size,
+    substitute,
+)
+from neptune_verified.ir.kinds import FINITE, UNDEF, ZERO, KindAnalysis
+from neptune_verified.proofs.text.findings import Unproved
+from neptune_verified.proofs.text.fold import COMPARE, arithmetic, plain
+from neptune_verified.proofs.text.integers import Facts, is_integer_atom, within, zero
+from neptune_verified.proofs.text.powers import expansions
+from neptune_verified.proofs.text.reader import Reading
+
+if TYPE_CHECKING:
+    from neptune_verified.proofs.text.claims import Claims
+
+_COMMUTE = ("add", "mul", "max", "min", "and", "or", "eq", "ne")
+_DEPTH = 400
+
+
+class Matcher:
+    def __init__(self, reading: Reading, facts: Facts, analysis: KindAnalysis, claims: Claims) -> None:
+        self.reading, self.facts, self.analysis, self.claims = reading, facts, analysis, claims
+        self.memo: dict[tuple[Expr, Expr, tuple[tuple[Expr, bool], ...]], bool] = {}
+        self.inside: tuple[int, ...] = ()
+        self.depth = 0
+        self.counter = 0
+        #: The deepest difference that was met: (depth, obligation, what).
+        self.blame: tuple[int, str, str] = (-1, "O13", "the values differ")
+        self.reason = "O13"
+
+    # -- verdicts ------------------------------------------------------------------------------------------
+
+    def require(self, t: Expr, s: Expr, what: str, line: int | None = None) -> None:
+        self.blame = (-1, self.reason, "the values differ")
+        if not self.equal(t, s):
+            _, id_, detail = self.blame
+            raise Unproved(id_, f"{what}: {detail}", line)
+
+    def differ(self, id_: str, what: str) -> bool:
+        if self.depth > self.blame[0]:
+            self.blame = (self.depth, id_, what)
+        return False
+
+    @contextmanager
+    def because(self, id_: str) -> Iterator[None]:
+        """Differences that are met inside are this obligation's."""
+        before, self.reason = self.reason, id_
+        try:
+            yield
+        finally:
+            self.reason = before
+
+    def fresh(self, n: Expr) -> Size:
+        """An arbitrary index below n, which is added to the facts."""
+        self.counter += 1
+        x = size(f"any#{self.counter}")
+        for c in within(x, zero(), n):
+            self.facts.add(c)
+        return x
+
+    # -- equality ------------------------------------------------------------------------------------------
+
+    def equal(self, t: Expr, s: Expr) -> bool:
+        if t is s:
+            return True
+        key = (t, s, self.facts.trail)
+        if key not in self.memo:
+            if self.depth > _DEPTH:
+                return self.differ("O13", "the expressions are nested too deep for the reader")
+            self.depth += 1
+            self.memo[key] = self._equal(t, s)
+            self.depth -= 1
+        return self.memo[key]
+
+    def _equal(self, t: Expr, s: Expr) -> bool:
+        s = self.head(s)
+        if isinstance(s, Read) and s.tensor.startswith("@"):
+            return self.claims.state(self, t, s)
+        t = self.head(t)
+        if t is s:
+            return True
+        if t.dtype != s.dtype:
+            return self.differ("O16", f"{t.dtype} where the definition has {s.dtype}")
+        if t.dtype in INTS and self.facts.equal(t, s):
+            return True
+        for side in (t, s):
+            if isinstance(side, Op) and side.name == "select":
+                atom = self.open_atom(side.args[0])
+                return atom is not None and self.split(atom, t, s)
+        if isinstance(t, Read) and t.tensor.startswith("%"):
+            return self.claims.after(self, t, s)
+        if isinstance(t, Const) or isinstance(s, Const):
+            return self.constant(t, s)
+        if t.dtype == "bool":
+            return self.truth_values(t, s)
+        if isinstance(t, Reduce) and isinstance(s, Reduce):
+            return self.reductions(t, s)
+        if isinstance(t, Read) and isinstance(s, Read):
+            return self.reads(t, s)
+        if isinstance(s, Op) and s.name == "pow" and not (isinstance(t, Op) and t.name == "pow"):
+            return any(self.equal(t, e) for e in expansions(s)) or self.differ(self.reason, "a power differs")
+        if isinstance(t, Op) and isinstance(s, Op) and t.name == s.name:
+            return self.operations(t, s)
+        return self.differ(self.reason if not _rounding(t, s) else "O16", f"{_name(t)} where the definition has {_name(s)}")
+
+    def operations(self, t: Op, s: Op) -> bool:
+        if t.name == "cast" and t.args[0].dtype != s.args[0].dtype:
+            return self.differ("O16", f"a cast from {t.args[0].dtype} where the definition casts {s.args[0].dtype}")
+        pairs = list(zip(t.args, s.args, strict=True))
+        if t.name in _COMMUTE:
+            before = self.blame
+            if all(self.equal(a, b) for a, b in pairs):
+                return True
+            kept, self.blame = self.blame, before
+            if self.equal(t.args[0], s.args[1]) and self.equal(t.args[1], s.args[0]):
+                return True
+            self.blame = max(kept, self.blame, key=lambda b: b[0])
+            return False
+        return all(self.equal(a, b) for a, b in pairs)
+
+    def reads(self, t: Read, s: Read) -> bool:
+        if t.tensor != s.tensor:
+            return self.differ(self.reason, f"{t.tensor} is read where the definition reads {s.tensor}")
+        for k, (a, b) in enumerate(zip(t.indices, s.indices, strict=True)):
+            if not self.facts.equal(a, b) and not self.equal(a, b):
+                return self.differ(self.reason, f"another element of {t.tensor} is read: dimension {k}")
+        return True
+
+    def constant(self, t: Expr, s: Expr) -> bool:
+        a, b = self.constant_of(t), self.constant_of(s)
+        if a is not None and a == b:
+            return True
+        show = [_name(x) if v is None else _number(v) for x, v in ((t, a), (s, b))]
+        return self.differ(self.reason, f"{show[0]} where the definition has {show[1]}")
+
+    # -- choices -------------------------------------------------------------------------------------------
+
+    def split(self, atom: Expr, t: Expr, s: Expr) -> bool:
+        for truth in (True, False):
+            with self.facts.case((atom, truth)):
+                if not self.equal(t, s):
+                    return False
+        return True
+
+    def truth(self, c: Expr) -> bool | None:
+        """What the facts say of a truth value; None where they leave it open."""
+        c = self.head(c, whole=False)
+        match c:
+            case Const(value):
+                return bool(value)
+            case Op("not", (x,)):
+                known = self.truth(x)
+                return None if known is None else not known
+            case Op("and" | "or" as name, (a, b)):
+                x, y = self.truth(a), self.truth(b)
+                strong = name == "or"
+                if strong in (x, y):
+                    return strong
+                return None if x is None or y is None else not strong
+        if is_integer_atom(c):
+            decided = self.facts.decided(c)
+            if decided is not None or all(isinstance(x, Const) for x in c.args):  # type: ignore[attr-defined]
+                return decided
+        return self.compared(c)
+
+    def compared(self, c: Expr) -> bool | None:
+        """A comparison of floats, or another truth value: by its constants, or by what was assumed."""
+        if isinstance(c, Op) and c.name in COMPARE:
+            name, (a, b) = _turned(c)
+            if name == "ne":
+                known = self.compared(op("eq", a, b))
+                return None if known is None else not known
+            if a is b:
+                return name != "lt"
+            x, y = self.constant_of(a), self.constant_of(b)
+            if x is not None and y is not None:
+                return bool(arithmetic(name, [x, y]))
+        for fact, truth in reversed(self.facts.floats):
+            if fact is c or self.same_atom(fact, c):
+                return truth
+            if isinstance(fact, Op) and fact.name == "ne" and self.same_atom(op("eq", *fact.args), c):
+                return not truth
+        return None
+
+    def same_atom(self, fact: Expr, c: Expr) -> bool:
+        if not isinstance(fact, Op) or not isinstance(c, Op):
+            return False
+        if fact.name not in COMPARE or c.name not in COMPARE or fact.args[0].dtype != c.args[0].dtype:
+            return False
+        (f, x), (g, y) = _turned(fact), _turned(c)
+        if f != g:
+            return False
+        before = self.blame
+        found = self.either(x, y) or (f in ("eq", "ne") and self.either((x[1], x[0]), y))
+        self.blame = before
+        return found
+
+    def either(self, x: tuple[Expr, Expr], y: tuple[Expr, Expr]) -> bool:
+        """Pairwise equal; it is not known which side is the text's."""
+        return all(a is b or self.equal(a, b) or self.equal(b, a) for a, b in zip(x, y, strict=True))
+
+    def open_atom(self, c: Expr) -> Expr | None:
+        """A comparison in ``c`` that the facts leave open."""
+        c = self.head(c, whole=False)
+        if isinstance(c, Op) and c.name in ("and", "or", "not"):
+            for x in c.args:
+                if self.truth(x) is None:
+                    return self.open_atom(x)
+            return None
+        return c
+
+    def truth_values(self, t: Expr, s: Expr) -> bool:
+        """Both are equal in every case of their comparisons."""
+        x, y = self.truth(t), self.truth(s)
+        if x is not None and y is not None:
+            return x == y or self.differ(self.reason, "a condition differs")
+        if isinstance(t, Reduce) and isinstance(s, Reduce):
+            return self.reductions(t, s)
+        if isinstance(t, Read) and isinstance(s, Read):
+            return self.reads(t, s)
+        if x is None and y is None and isinstance(t, Op) and isinstance(s, Op) and t.name == s.name:
+            before = self.blame
+            if self.operations(t, s):
+                return True
+            self.blame = before
+        side = t if x is None else s
+        atom = self.open_atom(side)
+        if atom is None or (atom is side and isinstance(side, Read | Reduce)):
+            return self.differ(self.reason, f"the condition {_name(t)} where the definition has {_name(s)}")
+        return self.split(atom, t, s)
+
+    # -- reductions ----------------------------------------------------------------------------------------
+
+    def reductions(self, t: Reduce, s: Reduce) -> bool:
+        """One axis of the text's against each that the definition has: lanes beyond its extent hold the neutral element."""
+        if t.reducer != s.reducer:
+            return self.differ(self.reason, f"a {t.reducer} where the definition has a {s.reducer}")
+        own, rest_t = t.axes[0], t.axes[1:]
+        neutral = REDUCERS[t.reducer].neutral(t.body.dtype)
+        for k, a in enumerate(s.axes):
+            with self.facts.case():
+                if not self.facts.holds(op("le", a.extent, own.extent)):
+                    self.differ(self.reason, "fewer lanes are reduced than the definition has elements")
+                    continue
+                lane_ = self.fresh(own.extent)
+                inner_t = _reduce_rest(t, own, rest_t, lane_)
+                inner_s = _reduce_rest(s, a, s.axes[:k] + s.axes[k + 1 :], lane_)
+                live = op("lt", lane_, a.extent)
+                with self.facts.case((live, True)):
+                    if not self.facts.impossible() and not self.equal(inner_t, inner_s):
+                        continue
+                with self.facts.case((live, False)), self.because("O9"):
+                    if self.facts.impossible() or self.equal(inner_t, neutral):
+                        return True
+        return False
+
+    # -- heads ---------------------------------------------------------------------------------------------
+
+    def head(self, e: Expr, whole: bool = True) -> Expr:
+        """The same value with its top operation in the open: names read, decided choices made."""
+        for _ in range(10_000):
+            n = self._head(e) if whole or not isinstance(e, Read) else e
+            n = plain(n)
+            if n is e:
+                return e
+            e = n
+        raise Unproved("O13", "an expression that cannot be opened")
+
+    def _head(self, e: Expr) -> Expr:
+        match e:
+            case Read(tensor, indices) if tensor in self.reading.definitions:
+                return self.reading.definitions[tensor].at(indices)
+            case Op("select", (c, a, b)):
+                truth = self.truth(c)
+                return e if truth is None else a if truth else b
+            case Op("cast", (x,), dtype):
+                inner = self.head(x)
+                return e if inner is x else op("cast", inner, dtype=dtype)
+            case Op("ne", (x, Const())) if x.dtype in INTS:
+                return e
+            case _:
+                return e
+
+    def constant_of(self, e: Expr) -> Fraction | float | bool | None:
+        """The constant that ``e`` is certain to be, if it is one; 0 times a finite value is 0."""
+        e = self.head(e)
+        match e:
+            case Const(value):
+                return value
+            case Op("mul", (a, b)):
+                x, y = self.constant_of(a), self.constant_of(b)
+                if x == 0 and self.finite(b) or y == 0 and self.finite(a):
+                    return Fraction(0)
+                return None if x is None or y is None else arithmetic("mul", [x, y])
+            case Op("div", (a, b)):
+                x, y = self.constant_of(a), self.constant_of(b)
+                if x == 0 and y is None and ZERO not in self.kinds(b) and UNDEF not in self.kinds(b):
+                    return Fraction(0)
+                return None if x is None or y is None else arithmetic("div", [x, y])
+            case Op("add" | "sub" as name, (a, b)):
+                x, y = self.constant_of(a), self.constant_of(b)
+                for v, other, turned in ((x, b, False), (y, a, name == "sub")):
+                    if v in (INF, -INF) and self.finite(other):
+                        assert v is not None
+                        return -v if turned else v
+                return None if x is None or y is None else arithmetic(name, [x, y])
+            case Op("cast", (x,), dtype) if dtype in FLOATS and x.dtype in FLOATS:
+                value = self.constant_of(x)
+                return value if value in (0, INF, -INF) else None
+            case Op("exp" | "exp2" | "max" | "min" | "neg" | "abs" | "log" as name, args):
+                values = [self.constant_of(a) for a in args]
+                known = [v for v in values if v is not None]
+                return arithmetic(name, known) if len(known) == len(values) else None
+            case _:
+                return None
+
+    def finite(self, e: Expr) -> bool:
+        value = self.constant_of(e)
+        if value is not None:
+            return value not in (INF, -INF)
+        return bool(self.kinds(e) <= FINITE)
+
+    def kinds(self, e: Expr) -> frozenset[str]:
+        """Kinds of a value; of what the program declares, and of carried values."""
+        return self.claims.kinds(self, self.head(e))
+
+
+def _reduce_rest(e: Reduce, axis_: object, rest: tuple[object, ...], index: Expr) -> Expr:
+    """The reduction over the other axes, at ``index`` of this one."""
+    body = substitute(e.body, {axis_: index})  # type: ignore[dict-item]
+    return reduce_(e.reducer, rest, body) if rest else body  # type: ignore[arg-type]
+
+
+def _turned(c: Op) -> tuple[str, tuple[Expr, Expr]]:
+    a, b = c.args
+    return {"gt": ("lt", (b, a)), "ge": ("le", (b, a))}.get(c.name, (c.name, (a, b)))
+
+
+def _rounding(t: Expr, s: Expr) -> bool:
+    """One side is a conversion of floats that the other does not have."""
+    return any(isinstance(x, Op) and x.name == "cast" and x.dtype in FLOATS for x in (t, s))
+
+
+def _number(v: Fraction | float | bool) -> str:
+    return str(float(v)) if not isinstance(v, bool) else str(v)
+
+
+def _name(e: Expr) -> str:
+    match e:
+        case Op(name, _, dtype):
+            return f"{name} ({dtype})"
+        case Reduce(reducer):
+            return f"a {reducer} over {len(e.axes)} axes"
+        case Read(tensor):
+            return tensor.lstrip("%@")
+        case Const(value):
+            return _number(value)
+        case Size(name):
+            return name
+        case _:
+            return type(e).__name__
+
+
+__all__ = ["Matcher", "const"]

@@ -1,0 +1,214 @@
+"""Trusted: an emitted file is proved to compute its definition: O8 to O13 and O16, for all lengths, at every configuration.
+
+For each kernel and each of its tile configurations: the text is read (``reader``); its integers fit and its accesses stay
+inside (``memory``); each stored value is the loop program's output at the indices at which it is stored (``match``), with
+the values that loops carry by induction (``claims``); each output element is written exactly once. What the loop program
+computes is the matter of O1 to O7, O14, which are proved before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from neptune_verified.ir.expr import FLOATS, Axis, Expr, const, op, size
+from neptune_verified.ir.kinds import KindAnalysis
+from neptune_verified.ir.loops import LoopProgram, Nest, Output, Pass
+from neptune_verified.proofs.text.claims import Claims, claim_lanes, loop_facts
+from neptune_verified.proofs.text.findings import Finding, TextRefused, Unproved
+from neptune_verified.proofs.text.integers import within, zero
+from neptune_verified.proofs.text.launch import Grid, Ground, with_blocks
+from neptune_verified.proofs.text.launcher import Launch, Launcher, LauncherReader
+from neptune_verified.proofs.text.match import Matcher
+from neptune_verified.proofs.text.memory import Memory
+from neptune_verified.proofs.text.reader import Reader, Reading
+from neptune_verified.proofs.text.states import States, roundable
+from neptune_verified.proofs.text.syntax import Config, FileText, KernelText, parse
+from neptune_verified.proofs.text.values import Access, Pointer, Stride, Tile, Value, opened
+
+
+@dataclass(frozen=True, slots=True)
+class KernelProof:
+    """What was established of one kernel at one configuration: counts, for the report."""
+
+    kernel: str
+    config: str
+    integers: int
+    accesses: int
+    steps: int
+    skipping: tuple[str, ...]
+    rounded: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TextProof:
+    kernels: tuple[KernelProof, ...]
+
+
+def read_back(loops: LoopProgram, source: str, target: str, definition: str | None = None) -> TextProof:
+    """Raises TextRefused. ``definition``: the hash that the docstring must name, if it is to be compared."""
+    try:
+        file = parse(source)
+        _header(file, loops, target, definition)
+        launcher = LauncherReader(file, loops).read()
+    except Unproved as e:
+        raise TextRefused(_finding(e)) from None
+    if len(launcher.launches) != len(loops.nests):
+        what = f"{len(launcher.launches)} launches, where the loop program has {len(loops.nests)} kernels"
+        raise TextRefused(Finding("O13", "kernel.py", what))
+    names = [launch.kernel for launch in launcher.launches]
+    if sorted(names) != sorted(file.kernels) or {x.table for x in launcher.launches} != set(file.tables):
+        raise TextRefused(Finding("O13", "kernel.py", "a kernel or a table is not used, or used twice"))
+    proofs = []
+    for launch, nest in zip(launcher.launches, loops.nests, strict=True):
+        for config in file.tables[launch.table].values():
+            try:
+                proofs.append(_KernelProof(file, loops, launcher, launch, nest, config).prove())
+            except Unproved as e:
+                raise TextRefused(_finding(e, f", {launch.kernel}, {config.name}")) from None
+    return TextProof(tuple(proofs))
+
+
+def _header(file: FileText, loops: LoopProgram, target: str, definition: str | None) -> None:
+    if file.entry != loops.program.name or file.target != target:
+        raise Unproved("O13", f"it is {file.entry} for {file.target}, not {loops.program.name} for {target}", 1)
+    lines = [x for x in file.docstring.splitlines() if x.startswith("definition: ")]
+    if definition is not None and lines != [f"definition: sha256:{definition}"]:
+        raise Unproved("O13", "its docstring names another definition", 1)
+
+
+def _finding(e: Unproved, more: str = "") -> Finding:
+    return Finding(e.id, f"kernel.py:{e.line or 1}{more}", e.what)
+
+
+class _KernelProof:
+    def __init__(
+        self, file: FileText, loops: LoopProgram, launcher: Launcher, launch: Launch, nest: Nest, config: Config
+    ) -> None:
+        self.file, self.loops, self.launcher, self.launch = file, loops, launcher, launch
+        self.nest, self.config, self.program = nest, config, loops.program
+        self.text: KernelText = file.kernels[launch.kernel]
+        self.outputs = {o.name: (p, o) for p, o in _outputs(nest)}
+        self.grid = Grid([with_blocks(f, config.blocks) for f in launch.factors])
+        self.ground = Ground(self.program, launcher.checked, self.grid)
+        self.shapes = {t.name: t.shape for t in self.program.inputs}
+        self.dtypes = {t.name: t.dtype for t in self.program.inputs}
+        for other in loops.nests:
+            for _, o in _outputs(other):
+                self.shapes[o.name] = tuple(a.extent for a in o.axes)
+                self.dtypes[o.name] = o.expr.dtype
+            if other is nest:
+                break
+
+    def prove(self) -> KernelProof:
+        reading = self.read()
+        memory = Memory(reading, self.ground.facts(), self.grid, self.shapes)
+        if not memory.facts.satisfiable():
+            raise Unproved("O13", "the facts about lengths contradict each other, so nothing would be proved")
+        integers = memory.integers()
+        for a in reading.loads:
+            if a.tensor in self.outputs:
+                raise Unproved("O11", f"{a.tensor}, which this kernel writes, is read", a.line)
+            memory.inside(a)
+        stores = self.stores(reading)
+        for group in stores.values():
+            memory.written_once(group)
+        claims, rounded = self.values(reading, stores)
+        return KernelProof(
+            self.launch.kernel,
+            self.config.name,
+            integers,
+            len(reading.loads) + len(reading.stores),
+            claims.steps,
+            tuple(dict.fromkeys(claims.skipping)),
+            rounded,
+        )
+
+    def read(self) -> Reading:
+        if sorted(self.text.blocks) != sorted(self.config.blocks):
+            raise Unproved("O13", f"the configuration's blocks are not {', '.join(self.text.blocks)}", self.text.line)
+        if len(self.launch.args) != len(self.text.params):
+            raise Unproved("O13", f"{len(self.launch.args)} arguments for {len(self.text.params)} parameters", self.launch.line)
+        env: dict[str, Value] = dict(self.config.blocks)
+        sizes = {s.name: s for s in self.program.sizes}
+        for name, (kind, what, k) in zip(self.text.params, self.launch.args, strict=True):
+            if kind == "tensor":
+                if what not in self.shapes:
+                    raise Unproved("O11", f"{what} is given to a kernel before it is written", self.launch.line)
+                env[name] = Pointer(what)
+            elif kind == "stride":
+                env[name] = Stride(what, k)
+            else:
+                dtype = "float32" if sizes[what].dtype in FLOATS else "int32"
+                env[name] = Tile((), size(what, dtype))
+        ranks = {name: len(shape) for name, shape in self.shapes.items()}
+        reader = Reader(env, self.dtypes, ranks, self.file.device, self.grid)
+        reader.block(self.text.body)
+        return reader.found
+
+    def stores(self, reading: Reading) -> dict[str, list[Access]]:
+        groups: dict[str, list[Access]] = {}
+        for a in reading.stores:
+            if a.tensor not in self.outputs:
+                raise Unproved("O11", f"{a.tensor}, which is no output of this kernel, is written", a.line)
+            groups.setdefault(a.tensor, []).append(a)
+        if missing := set(self.outputs) - set(groups):
+            raise Unproved("O11", f"not written: {', '.join(sorted(missing))}", self.text.line)
+        return groups
+
+    def values(self, reading: Reading, stores: dict[str, list[Access]]) -> tuple[Claims, tuple[str, ...]]:
+        """The values that are stored, with the fewest roundings of operands that the text needs."""
+        candidates = roundable(self.nest)
+        tries = [{}, candidates] if candidates else [{}]
+        if 1 < len(candidates) <= 4:
+            tries += [dict(p for p, on in zip(candidates.items(), bits, strict=True) if on)
+                      for bits in product((True, False), repeat=len(candidates))]  # fmt: skip
+        failed: Unproved | None = None
+        for rounded in tries:
+            claims = Claims(reading, States(self.nest, rounded), KindAnalysis(self.program), self.ground)
+            try:
+                for name, group in stores.items():
+                    for a in group:
+                        self.value(claims, a, *self.outputs[name])
+                claims.prove_all()
+                return claims, tuple(dict.fromkeys(rounded.values()))
+            except Unproved as e:
+                failed = failed or e
+        assert failed is not None
+        raise failed
+
+    def value(self, claims: Claims, a: Access, p: Pass | None, out: Output) -> None:
+        facts = self.ground.facts()
+        symbols = claim_lanes(a.shape)
+        for x, n in zip(symbols, a.shape, strict=True):
+            if n > 1:
+                for c in within(x, zero(), const(n, "int32")):
+                    facts.add(c)
+        for n in a.loops:
+            for c in loop_facts(claims.reading.loops[n]):
+                facts.add(c)
+        facts.add(opened(a.mask, a.shape, symbols))
+        m = Matcher(claims.reading, facts, claims.analysis, claims)
+        m.inside = a.loops
+        at: dict[Axis, Expr] = {}
+        for axis_, index in zip(out.axes, a.indices, strict=True):
+            at[axis_] = opened(index, a.shape, symbols)
+            for c in within(at[axis_], zero(), axis_.extent):
+                if not facts.holds(c):
+                    raise Unproved("O11", f"{a.tensor} may be stored beyond its axis {axis_.name}", a.line)
+        assert a.value is not None
+        wanted = claims.states.output(out, p, at)
+        value = opened(a.value.expr, a.value.shape, symbols) if a.value.shape else a.value.expr
+        m.require(value, wanted, out.name, a.line)
+
+
+def _outputs(nest: Nest) -> Iterator[tuple[Pass | None, Output]]:
+    for o in nest.outputs:
+        yield None, o
+    for p in nest.passes:
+        for o in p.stores:
+            yield p, o
+
+
+__all__ = ["KernelProof", "TextProof", "op", "read_back"]

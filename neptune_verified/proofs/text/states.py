@@ -1,0 +1,151 @@
+"""Trusted: what the loop program says that a kernel's values are, over the index expressions of its text.
+
+A carried value is read as ``@old:NAME`` (before a tile), ``@new:NAME`` (after it) and ``@fin:NAME`` (after its pass), at one
+index for each axis that it is carried over. A value of a 16-bit type is carried in float32 and rounded where it is read;
+that, and the operands of a product that are rounded to the 16-bit type of the other operand, are the roundings that are
+inserted (DESIGN.md section 4), and listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from neptune_verified.ir.expr import (
+    REDUCERS,
+    Axis,
+    Const,
+    Expr,
+    Op,
+    Reduce,
+    Var,
+    const,
+    op,
+    read,
+    reduce_,
+    substitute,
+    subterms,
+    transform,
+    var,
+)
+from neptune_verified.ir.loops import Carried, Nest, Output, Pass, T, output_expr, step, term
+from neptune_verified.proofs.text.fold import SIXTEEN
+
+Indices = Mapping[Axis, Expr]
+
+
+def wide(dtype: str) -> str:
+    return "float32" if dtype in SIXTEEN else dtype
+
+
+@dataclass(frozen=True)
+class States:
+    """The loop program of one kernel, with the operands in ``rounded`` rounded to a 16-bit type wherever they are used."""
+
+    nest: Nest
+    rounded: Mapping[Expr, str]
+
+    def carried(self, name: str) -> tuple[Pass, Carried]:
+        return next((p, c) for p in self.nest.passes for c in p.carried if c.name == name)
+
+    def _round(self, e: Expr) -> Expr:
+        if not self.rounded:
+            return e
+        done: dict[Expr, Expr] = {}
+
+        def fn(x: Expr) -> Expr | None:
+            if x not in self.rounded:
+                return None
+            if x not in done:
+                inner = transform(x, lambda y: None if y is x else fn(y))
+                done[x] = op("cast", op("cast", inner, dtype=self.rounded[x]), dtype=x.dtype)
+            return done[x]
+
+        return transform(e, fn)
+
+    def _read(self, e: Expr, p: Pass | None, at: Indices, widened: bool) -> Expr:
+        """Carried values as reads, rounded to their types unless they are ``widened``; then axes as indices."""
+        own = {c.name for c in p.carried} if p else set()
+        types = {c.name: c for c in self.nest.carried()}
+
+        def fn(x: Expr) -> Expr | None:
+            if widened and isinstance(x, Const) and x.dtype in SIXTEEN:
+                return const(x.value, "float32")
+            if not isinstance(x, Var):
+                return None
+            name = x.name.removesuffix("_new") if x.name not in types else x.name
+            kind = "new" if name != x.name else "old" if name in own else "fin"
+            c = types[name]
+            value = read(f"@{kind}:{name}", tuple(c.axes), wide(c.value.dtype))
+            return value if widened else op("cast", value, dtype=c.value.dtype)
+
+        return substitute(transform(e, fn), dict(at))
+
+    def neutral(self, c: Carried) -> Expr:
+        value = REDUCERS[c.value.reducer].neutral(c.value.dtype)
+        assert isinstance(value, Const)
+        return const(value.value, wide(c.value.dtype))
+
+    def term(self, p: Pass, c: Carried, at: Indices) -> Expr:
+        """G at one element; ``at`` gives the stream axes too."""
+        g = self._read(self._round(term(self.nest, p, c)), p, at, widened=False)
+        return op("cast", g, dtype=wide(c.value.dtype)) if c.value.dtype in SIXTEEN else g
+
+    def step(self, p: Pass, c: Carried, at: Indices) -> Expr:
+        """H at the accumulator itself."""
+        h = substitute(step(self.nest, p, c), {var(T, c.value.dtype): c.var})
+        return self._read(h, p, at, widened=True)
+
+    def output(self, out: Output, p: Pass | None, at: Indices) -> Expr:
+        """``p``: the pass that stores it in its loop; None for those that are stored after all passes."""
+        e = self._round(output_expr(self.nest, out, p))
+        # A store inside a pass reads values of earlier passes alone: none of its own.
+        return self._read(e, None, at, widened=False)
+
+
+def combined(reducer: str, a: Expr, b: Expr) -> Expr:
+    return REDUCERS[reducer].combine(a, b)
+
+
+def tile_reduction(reducer: str, lanes: int, inside: Expr, g: Expr, neutral: Expr, index: Axis) -> Expr:
+    """The reduction of ``g`` over one tile's lanes, of those that lie ``inside``; a single lane needs no reduction."""
+    return reduce_(reducer, (index,), op("select", inside, g, neutral))
+
+
+def roundable(nest: Nest) -> dict[Expr, str]:
+    """Factors of a summed product that may be rounded: those beside an exact widening of a 16-bit number."""
+    found: dict[Expr, str] = {}
+    bodies = [term(nest, p, c) for p in nest.passes for c in p.carried if c.value.reducer == "sum"]
+    others = [output_expr(nest, o, p) for p in nest.passes for o in p.stores]
+    others += [output_expr(nest, o) for o in nest.outputs]
+    terms = [term(nest, p, c) for p in nest.passes for c in p.carried]
+    for x in {x for e in (*others, *terms) for x in subterms(e)}:
+        if isinstance(x, Reduce) and x.reducer == "sum":
+            bodies.append(x.body)
+    for body in bodies:
+        factors = flattened(body)
+        narrow = {f.args[0].dtype for f in factors if _widening(f)}
+        if len(narrow) == 1 and len(factors) > 1 and body.dtype == "float32":
+            rest = [f for f in factors if not _widening(f)]
+            for f in rest:
+                found.setdefault(f, min(narrow))
+            if len(rest) > 1:
+                found.setdefault(_product(rest), min(narrow))
+    return found
+
+
+def flattened(e: Expr) -> list[Expr]:
+    if isinstance(e, Op) and e.name == "mul":
+        return flattened(e.args[0]) + flattened(e.args[1])
+    return [e]
+
+
+def _product(factors: list[Expr]) -> Expr:
+    result = factors[0]
+    for f in factors[1:]:
+        result = op("mul", result, f)
+    return result
+
+
+def _widening(e: Expr) -> bool:
+    return isinstance(e, Op) and e.name == "cast" and e.args[0].dtype in SIXTEEN and e.dtype == "float32"
