@@ -20,8 +20,17 @@ from neptune_verified.ir.program import Program
 from neptune_verified.ir.serialize import loops_to_json, program_hash, program_to_json
 from neptune_verified.proofs.cache import Cache
 from neptune_verified.proofs.certificate import certificate_to_json, make_certificate
-from neptune_verified.proofs.kernel import COVERAGE, SEMANTICS_VERSION, Proved, Prover, Refused, VerifiedProgram
+from neptune_verified.proofs.kernel import (
+    COVERAGE,
+    LOOPS_COVERAGE,
+    SEMANTICS_VERSION,
+    Proved,
+    Prover,
+    Refused,
+    VerifiedProgram,
+)
 from neptune_verified.proofs.kernel import verify as prove_all
+from neptune_verified.proofs.text import TextProof, TextRefused, read_back
 from neptune_verified.report import Report
 from neptune_verified.runtime import INTERPRET, LoadedKernel, check_target, gpu_target
 from neptune_verified.tile.emit import emit
@@ -136,7 +145,9 @@ def compile(
         report = Report.from_verified(verified)
         raise VerificationError(_too_many(loops, max_passes), report)
     definition = program_hash(program, SEMANTICS_VERSION)
-    first_line = f"# {COVERAGE}" if verify else "# NOT VERIFIED"
+    coverage = LOOPS_COVERAGE if target == "llvm" else COVERAGE
+    first_line = f"# {coverage}" if verify else "# NOT VERIFIED"
+    text: TextProof | None = None
     if target == "llvm":
         from neptune_verified.targets.llvm import build
 
@@ -151,12 +162,14 @@ def compile(
         tiles = lower(verified, target, strict_rounding)
         emitted = emit(program, tiles, target, definition, first_line, loops.passes)
         source, roundings, configs = emitted.source, tiles.roundings, emitted.configs
+        if verify:
+            text = _read_back(verified, source, target, definition)
     extra = {
         "kernel": {"name": program.name, "target": target, "configurations": configs},
         "roundings": list(roundings),
     }
-    certificate = make_certificate(verified, source, extra) if verify else None
-    report = Report.from_verified(verified, source, extra, coverage=None if verify else "NOT VERIFIED")
+    certificate = make_certificate(verified, source, extra, text) if verify else None
+    report = Report.from_verified(verified, source, extra, coverage if verify else "NOT VERIFIED", text)
     return Kernel(program, loops, target, source, certificate, report, roundings, configs, runner)
 
 
@@ -180,6 +193,16 @@ def _verified(loops: LoopProgram, prover: Prover, progress: Progress | None) -> 
     except Refused as e:
         report = Report.from_proved(loops, e.failed, f"REFUSED: {e}")
         raise VerificationError(f"{loops.program.name} is not verified: {e}", report) from None
+
+
+def _read_back(verified: VerifiedProgram, source: str, target: str, definition: str) -> TextProof:
+    """The proof of the emitted text, or VerificationError: what cannot be read back is not emitted."""
+    try:
+        return read_back(verified.loops, source, target, definition)
+    except TextRefused as e:
+        name = verified.loops.program.name
+        report = Report.from_verified(verified, source, coverage=f"REFUSED: {e}")
+        raise VerificationError(f"{name}: the emitted kernel is not verified: {e}", report) from None
 
 
 def _too_many(loops: LoopProgram, wanted: int) -> str:

@@ -18,26 +18,39 @@ from neptune_verified.ir.program import Program
 from neptune_verified.ir.serialize import loops_to_json, program_hash, sha256
 from neptune_verified.proofs.certificate_format import certificate_to_json
 from neptune_verified.proofs.facts import input_facts
-from neptune_verified.proofs.kernel import SEMANTICS_VERSION, Proved, VerifiedProgram
+from neptune_verified.proofs.kernel import COVERAGE, LOOPS_COVERAGE, SEMANTICS_VERSION, Proved, VerifiedProgram
 from neptune_verified.proofs.limits import LIMITS
 from neptune_verified.proofs.obligations import Obligation
 from neptune_verified.proofs.statement import BOOL_KINDS, NUMBER_KINDS
 from neptune_verified.proofs.statement_text import expr_text, statement_text
+from neptune_verified.proofs.text import TextProof
+from neptune_verified.proofs.text.evidence import text_data
 from neptune_verified.proofs.verdict import RouteResult
 
 __all__ = ["certificate_to_json", "definition_hash", "evidence", "make_certificate"]
 
 
-def make_certificate(verified: VerifiedProgram, kernel_text: str, extra: Mapping[str, Any]) -> dict[str, Any]:
+def make_certificate(
+    verified: VerifiedProgram, kernel_text: str, extra: Mapping[str, Any], text: TextProof | None = None
+) -> dict[str, Any]:
     """The certificate of a verified program and the text of its kernel; coverage comes first.
 
     ``extra``: "roundings" lists the float conversions that the compiler inserted, "kernel" what is known of the kernel
-    (target, tile configurations); nothing else."""
-    return evidence(verified.loops, verified.proved, kernel_text, extra, verified.coverage)
+    (target, tile configurations); nothing else. ``text``: what was proved of the kernel's text; None for a target without."""
+    return evidence(verified.loops, verified.proved, kernel_text, extra, coverage_of(text), text)
+
+
+def coverage_of(text: TextProof | None) -> str:
+    return LOOPS_COVERAGE if text is None else COVERAGE
 
 
 def evidence(
-    loops: LoopProgram, proved: Iterable[Proved], kernel_text: str, extra: Mapping[str, Any], coverage: str
+    loops: LoopProgram,
+    proved: Iterable[Proved],
+    kernel_text: str,
+    extra: Mapping[str, Any],
+    coverage: str,
+    text: TextProof | None = None,
 ) -> dict[str, Any]:
     """The same data for a program that need not be verified; ``coverage`` says what it is."""
     strangers = sorted(extra.keys() - {"roundings", "kernel"})
@@ -55,6 +68,7 @@ def evidence(
         "assumptions": assumptions_data(program),
         "notes": list(program.notes),
         "obligations": [proved_data(p) for p in proved],
+        "text": text_data(text) if text is not None else [],
         "refused": [refusal_data(r) for r in loops.refusals],
         "roundings": list(extra.get("roundings", ())),
         "kernel": _plain(extra.get("kernel", {})),

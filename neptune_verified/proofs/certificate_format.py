@@ -22,6 +22,7 @@ FIELDS = (
     "assumptions",
     "notes",
     "obligations",
+    "text",
     "refused",
     "roundings",
     "kernel",
@@ -29,6 +30,7 @@ FIELDS = (
 HASHES = ("definition", "loops", "kernel")
 OBLIGATION = ("id", "kind", "stage", "step", "statement", "symbols", "assumptions", "script", "verdict", "routes")
 SYMBOL = ("name", "dtype", "kinds", "meaning", "origins")
+TEXT = ("id", "kernel", "configuration", "covers", "verdict", "routes")
 ASSUMPTION = ("text", "origin")
 ROUTE = ("route", "verdict", "ms", "detail")
 COUNTEREXAMPLE = ("values", "left", "right")
@@ -60,6 +62,10 @@ def certificate_from_json(text: str, where: str = "certificate.json") -> dict[st
         j.strings(record["producers"], f"{place}.producers")
         _strings_of(record, place, ("consumer", "reason", "obligation", "counterexample"))
         read_example(record["example"], f"{place}.example")
+    for entry, place in j.each(data["text"], f"{where}: text"):
+        record = j.record(entry, place, TEXT)
+        _strings_of(record, place, TEXT[:-1])
+        j.strings(record["routes"], f"{place}.routes")
     for obligation, place in j.each(data["obligations"], f"{where}: obligations"):
         _obligation(obligation, place)
     return dict(data)

@@ -5,10 +5,11 @@
 3. Every statement that the loop program needs is made anew (``kernel.required``), decided again by both routes, and its
    script is run again by the solver that was asked for.
 4. certificate.json must say exactly that: the same statements, symbols, assumptions and scripts, all proved.
-5. The hashes of definition, loop program and kernel text must agree, the one in the kernel's docstring included.
+5. kernel.py is read back and proved to compute the loop program (``proofs.text``); certificate.json must say what was found.
+6. The hashes of definition, loop program and kernel text must agree, the one in the kernel's docstring included.
 
-Every difference is a ``Problem``. What the coverage line says is not yet checked is not checked here either: the kernel
-text is bound to the proofs by its hash alone. Imports neither TVM nor torch nor ``fusion`` nor ``tile``.
+Every difference is a ``Problem``. A kernel.py that holds no Triton (target "llvm") is bound to the proofs by its hash alone,
+and the coverage says so. Imports neither TVM nor torch nor ``fusion`` nor ``tile``.
 """
 
 from __future__ import annotations
@@ -30,11 +31,21 @@ from neptune_verified.proofs import route_z3, solver_cvc5
 from neptune_verified.proofs.certificate import assumptions_data, definition_hash, obligation_data, script_lines
 from neptune_verified.proofs.certificate_format import certificate_from_json
 from neptune_verified.proofs.discharge import Discharged, discharge
-from neptune_verified.proofs.kernel import COVERAGE, SEMANTICS_VERSION, Refused, check_structure, required
+from neptune_verified.proofs.kernel import (
+    COVERAGE,
+    LOOPS_COVERAGE,
+    SEMANTICS_VERSION,
+    Refused,
+    check_structure,
+    required,
+)
 from neptune_verified.proofs.obligations import Obligation
+from neptune_verified.proofs.text import TextRefused, read_back
+from neptune_verified.proofs.text.evidence import text_data
 from neptune_verified.proofs.verdict import RouteResult, Verdict
 
 SOLVERS: dict[str, Callable[[str], Verdict]] = {"z3": route_z3.run_script, "cvc5": solver_cvc5.run_script}
+_TRITON = re.compile(r"^\s*(import|from) triton", re.MULTILINE)
 _DOCSTRING_HASH = re.compile(r"^definition: (\S*)$", re.MULTILINE)
 
 
@@ -70,7 +81,8 @@ class CheckReport:
     checked: tuple[Checked, ...]
     problems: tuple[Problem, ...]
     seconds: float
-    coverage: str = COVERAGE
+    coverage: str
+    kernels: int = 0
 
     @property
     def ok(self) -> bool:
@@ -81,6 +93,8 @@ class CheckReport:
         lines = [self.coverage, "", "definition:", *(f"  {line}" for line in self.definition.splitlines()), ""]
         again = sum(c.verdict is Verdict.PROVED and c.script is Verdict.PROVED for c in self.checked)
         lines.append(f"{again} of {len(self.checked)} statements proved again, scripts run by {self.solver}")
+        if self.kernels:
+            lines.append(f"kernel.py read back and proved: {self.kernels} kernels and tile configurations")
         lines += [f"problem: {p}" for p in self.problems]
         lines.append(f"{self.folder}: {'ok' if self.ok else f'NOT ok, {len(self.problems)} problem(s)'}")
         return "\n".join(lines)
@@ -101,7 +115,14 @@ def check(folder: str | Path, solver: str = "z3", progress: Callable[[Checked], 
     run.all()
     seconds = time.perf_counter() - start
     return CheckReport(
-        Path(folder).name, solver, program_text(program), tuple(run.checked), tuple(run.problems), seconds
+        Path(folder).name,
+        solver,
+        program_text(program),
+        tuple(run.checked),
+        tuple(run.problems),
+        seconds,
+        run.coverage,
+        run.kernels,
     )
 
 
@@ -114,6 +135,7 @@ class _Check:
         progress: Callable[[Checked], None] | None,
     ) -> None:
         self.folder, self.program, self.solve, self.progress = folder, program, solve, progress
+        self.coverage, self.kernels = LOOPS_COVERAGE, 0
         self.problems: list[Problem] = []
         self.checked: list[Checked] = []
 
@@ -131,7 +153,11 @@ class _Check:
             self.hash(certificate, "definition", "program.json", definition)
             self.hash(certificate, "loops", "loop.json", loops_text and f"sha256:{sha256(loops_text)}")
             self.hash(certificate, "kernel", "kernel.py", kernel and f"sha256:{sha256(kernel)}")
+            if kernel is not None and _TRITON.search(kernel):
+                self.coverage = COVERAGE
             self.header(certificate, loops)
+        if loops is not None and kernel is not None and self.coverage == COVERAGE:
+            self.kernel_text(loops, kernel, certificate)
         if loops is not None:
             self.statements(loops, certificate)
 
@@ -173,7 +199,7 @@ class _Check:
 
     def header(self, certificate: dict[str, Any], loops: LoopProgram | None) -> None:
         wanted: dict[str, Any] = {
-            "coverage": COVERAGE,
+            "coverage": self.coverage,
             "semantics_version": SEMANTICS_VERSION,
             "program": self.program.name,
             "assumptions": assumptions_data(self.program),
@@ -184,6 +210,25 @@ class _Check:
         for name, own in wanted.items():
             if certificate[name] != own:
                 self.problem("certificate.json", f"{name}: it says {certificate[name]!r}, should be {own!r}")
+
+    def kernel_text(self, loops: LoopProgram, kernel: str, certificate: dict[str, Any] | None) -> None:
+        """kernel.py is read back; the certificate says of it what was found."""
+        target = certificate["kernel"].get("target") if certificate else None
+        found = re.search(r'^TARGET = "([^"]*)"$', kernel, re.MULTILINE)
+        if certificate is not None and (found is None or target != found.group(1)):
+            self.problem("certificate.json", f"kernel: its target is {target!r}, kernel.py has another")
+        try:
+            proof = read_back(loops, kernel, found.group(1) if found else "")
+        except TextRefused as e:
+            for finding in e.findings:
+                self.problem("kernel.py", f"{finding.id}: {finding.where.removeprefix('kernel.py:')}: {finding.what}")
+            return
+        except Exception as e:  # a text from elsewhere may be ill in any way; nothing is proved then
+            self.problem("kernel.py", f"it cannot be read back: {type(e).__name__}: {e}")
+            return
+        self.kernels = len(proof.kernels)
+        if certificate is not None and certificate["text"] != text_data(proof):
+            self.problem("certificate.json", "text: it says something else of kernel.py than what was proved")
 
     # -- statements ----------------------------------------------------------------------------------------
 

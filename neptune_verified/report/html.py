@@ -40,6 +40,7 @@ def html(report: Report) -> str:
         definition=list(lines.definition_pairs(report)),
         steps=steps.steps(report.obligations),
         kernel=list(lines.kernel_lines(report)),
+        kernel_text=list(lines.text_lines(report)),
         inputs=list(lines.input_rows(report)),
         derived=list(lines.derived_rows(report)),
         no_obligations=lines.NO_OBLIGATIONS,

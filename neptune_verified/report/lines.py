@@ -87,6 +87,16 @@ def kernel_lines(report: Report) -> Iterator[str]:
             yield f"{name}: {value}"
 
 
+def text_lines(report: Report) -> Iterator[str]:
+    """What was proved of the kernel's text; configurations of which the same was established share a line."""
+    same: dict[tuple[str, ...], list[str]] = {}
+    for e in report.text:
+        key = (e["id"], e["kernel"], e["covers"], e["verdict"], ", ".join(e["routes"]))
+        same.setdefault(key, []).append(e["configuration"])
+    for (id_, kernel, covers, verdict, routes), configurations in same.items():
+        yield f"{id_}, {kernel} ({', '.join(configurations)}): {covers}: {verdict} by {routes}"
+
+
 def input_rows(report: Report) -> Iterator[tuple[str, str, str]]:
     """What is assumed of inputs and lengths, who says so, and what uses it."""
     for f in report.facts:

@@ -26,6 +26,7 @@ def _lines(r: Report) -> Iterator[str]:
     yield from _list("Replaced by the front end", r.notes, "nothing")
     yield from _list("Roundings inserted", r.roundings, "none")
     yield from _list("Kernel", text.kernel_lines(r), "")
+    yield from _list("The kernel's text, read back", text.text_lines(r), "")
     yield from ("", "## Obligations", *(() if r.obligations else ("", text.NO_OBLIGATIONS)))
     for o in r.obligations:
         yield from _obligation(o)

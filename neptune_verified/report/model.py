@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from neptune_verified.proofs.kernel import Proved, VerifiedProgram
+    from neptune_verified.proofs.text import TextProof
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ class FusedEdge:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``coverage`` says what was proved and what is not yet checked, and comes first everywhere. ``obligations``,
-    ``assumptions``, ``kernel``, ``hashes`` and ``tools`` are those of the certificate (docs/certificate.md)."""
+    """``coverage`` says what was proved and what was not checked, and comes first everywhere. ``obligations``,
+    ``text`` (of the kernel's text), ``assumptions``, ``kernel``, ``hashes`` and ``tools`` are those of the certificate (docs/certificate.md)."""
 
     coverage: str
     program: str
@@ -64,6 +65,7 @@ class Report:
     fused: tuple[FusedEdge, ...]
     refused: tuple[Refusal, ...]
     obligations: tuple[Mapping[str, Any], ...]
+    text: tuple[Mapping[str, Any], ...]
     assumptions: tuple[Mapping[str, str], ...]
     facts: tuple[FactLine, ...]
     notes: tuple[str, ...]
@@ -94,9 +96,11 @@ class Report:
         kernel_text: str = "",
         extra: Mapping[str, Any] | None = None,
         coverage: str | None = None,
+        text: TextProof | None = None,
     ) -> Report:
-        """The report of a verified program. ``kernel_text`` and ``extra`` as for ``certificate.make_certificate``."""
-        return cls.from_proved(verified.loops, verified.proved, coverage or verified.coverage, kernel_text, extra)
+        """The report of a verified program. The arguments are those of ``certificate.make_certificate``."""
+        coverage = coverage or verified.coverage
+        return cls.from_proved(verified.loops, verified.proved, coverage, kernel_text, extra, text)
 
     @classmethod
     def from_proved(
@@ -106,11 +110,12 @@ class Report:
         coverage: str,
         kernel_text: str = "",
         extra: Mapping[str, Any] | None = None,
+        text: TextProof | None = None,
     ) -> Report:
         """The report of a program of which some obligation may have failed; ``coverage`` has to say so."""
         from neptune_verified.proofs.certificate import evidence
 
-        return cls.from_parts(loops, evidence(loops, proved, kernel_text, extra or {}, coverage))
+        return cls.from_parts(loops, evidence(loops, proved, kernel_text, extra or {}, coverage, text))
 
     @classmethod
     def from_parts(cls, loops: LoopProgram, certificate: Mapping[str, Any]) -> Report:
@@ -127,6 +132,7 @@ class Report:
             tuple(edge for nest in loops.nests for edge in _fused_edges(nest)),
             loops.refusals,
             tuple(certificate["obligations"]),
+            tuple(certificate["text"]),
             tuple(certificate["assumptions"]),
             fact_lines(certificate["assumptions"], certificate["obligations"]),
             tuple(certificate["notes"]),

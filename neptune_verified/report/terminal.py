@@ -47,6 +47,7 @@ def _parts(r: Report) -> Iterator[RenderableType]:
     yield from _section("replaced by the front end", r.notes)
     yield from _section("roundings inserted", r.roundings)
     yield from _section("kernel", text.kernel_lines(r))
+    yield from _section("the kernel's text, read back", text.text_lines(r))
     yield from _heading("obligations")
     if not r.obligations:
         yield _indented(text.NO_OBLIGATIONS)

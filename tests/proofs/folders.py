@@ -1,17 +1,22 @@
-"""Compiled folders, with a kernel text that stands for any other: nothing here reads more of it than its docstring."""
+"""Compiled folders with real kernels, made without a cache; and a text that stands for any kernel in a report."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from neptune_verified.ir.program import Program
 from neptune_verified.ir.serialize import loops_to_json, program_to_json
 from neptune_verified.proofs.certificate import certificate_to_json, definition_hash, make_certificate
-from neptune_verified.proofs.kernel import SEMANTICS_VERSION, VerifiedProgram
+from neptune_verified.proofs.kernel import COVERAGE, SEMANTICS_VERSION, VerifiedProgram
+from neptune_verified.proofs.text import TextProof, read_back
+from neptune_verified.tile.emit import emit
+from neptune_verified.tile.lower import lower
 
+TARGET = "cuda:90"
 EXTRA = {
     "roundings": ["p: to float16, an operand of a dot"],
     "kernel": {"target": "cuda:90", "configurations": {"k": ("a", "b")}},
@@ -22,14 +27,23 @@ def kernel_text(program: Program) -> str:
     return f'"""{program.name}\n\ndefinition: {definition_hash(program)}\n"""\n\nX = 1\n'
 
 
+@cache
+def emitted(verified: VerifiedProgram) -> tuple[str, TextProof]:
+    """The kernel's text for TARGET, and what was proved of it."""
+    loops = verified.loops
+    definition = definition_hash(loops.program).removeprefix("sha256:")
+    text = emit(loops.program, lower(verified, TARGET), TARGET, definition, f"# {COVERAGE}", loops.passes).source
+    return text, read_back(loops, text, TARGET, definition)
+
+
 def write(folder: Path, verified: VerifiedProgram) -> Path:
     program = verified.loops.program
-    source = kernel_text(program)
+    source, proof = emitted(verified)
     files = {
         "program.json": program_to_json(program),
         "loop.json": loops_to_json(verified.loops, SEMANTICS_VERSION),
         "kernel.py": source,
-        "certificate.json": certificate_to_json(make_certificate(verified, source, EXTRA)),
+        "certificate.json": certificate_to_json(make_certificate(verified, source, EXTRA, proof)),
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():

@@ -78,7 +78,7 @@ def kernel(edit: Callable[[str], str]) -> Callable[[Path], None]:
 
 KERNEL_CHANGED = "kernel.py: not the file that was certified"
 KERNEL = [
-    Tamper("a byte of the kernel", kernel(lambda s: s.replace("X = 1", "X = 2")), KERNEL_CHANGED),
+    Tamper("a byte of the kernel", kernel(lambda s: s.replace("range(0, ", "range(1, ")), KERNEL_CHANGED),
     Tamper("a line more in the kernel", kernel(lambda s: s + "X = 0\n"), KERNEL_CHANGED),
     Tamper("a blank more in the kernel", kernel(lambda s: s + " "), KERNEL_CHANGED),
     Tamper("an empty kernel", kernel(lambda s: ""), "kernel.py: "),
@@ -294,7 +294,7 @@ NO_STREAM = Tamper(
 TAMPERS = [*KERNEL, *CERTIFICATE, *LOOP, *PROGRAM]
 #: What is not seen: the kernel text is bound by its hash alone until O13 (docs/certificate.md, "What check reports").
 UNDETECTED = [
-    Tamper("a kernel rewritten, and its hash", kernel(lambda s: s.replace("X = 1", "X = 2")), "", sealed=True),
+    Tamper("a kernel rewritten, and its hash", kernel(lambda s: s.replace("range(0, ", "range(1, ")), "", sealed=True),
     Tamper("a kernel's code removed, and its hash", kernel(lambda s: s.replace("X = 1\n", "")), "", sealed=True),
 ]
 #: What the certificate records of the run and of the kernel; ``check`` states none of it anew.

@@ -27,7 +27,7 @@ from tests.definitions import attention, softmax, unfusable
 from tests.proofs.folders import EXTRA, edit_json, kernel_text, write
 
 GOLDEN = Path(__file__).parent / "golden"
-COVERAGE = "proved O1-O7, O14; not yet checked: O8-O13, O16"
+COVERAGE = "proved O1-O14, O16"
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ loop of the chain (O8), or its term is the neutral element for every row of the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import permutations
@@ -81,6 +82,17 @@ def covers(loop: Loop, j: Expr) -> Expr:
     return op("and", op("le", loop.low, j), op("lt", op("add", loop.low, tile), loop.high))
 
 
+def partners(reading: Reading, names: list[str]) -> dict[str, str]:
+    """Which value of the text is to be which of the loop program, by their names: a guess, which the claims prove."""
+    own = list(dict.fromkeys(v for loop in reading.loops for v in loop.carried))
+    found = {n: n for n in names if n in own}
+    for n in names:
+        if n not in found.values():
+            like = [v for v in own if v not in found and re.fullmatch(re.escape(n) + r"_\d+", v)]
+            found |= {v: n for v in like[:1]}
+    return found
+
+
 def both(*conditions: Expr) -> Expr:
     result = conditions[0]
     for c in conditions[1:]:
@@ -92,6 +104,7 @@ class Claims:
     def __init__(self, reading: Reading, states: States, analysis: KindAnalysis, ground: Ground) -> None:
         self.reading, self.states, self.analysis, self.ground = reading, states, analysis, ground
         self.by_carry: dict[str, Claim] = {}
+        self.partners = partners(reading, [c.name for c in states.nest.carried()])
         self.todo: list[Claim] = []
         self.completeness: dict[str, Claim] = {}
         #: For the report: loops whose skipped elements were shown to be neutral.
@@ -156,6 +169,8 @@ class Claims:
     ) -> bool:
         """Take up the claim; it is proved later, unless it contradicts one that is there."""
         _, c = self.states.carried(name)
+        if self.partners.get(carry.name) != name:
+            return m.differ("O8", f"{carry.name} where the loop program has {name}")
         own = claim_lanes(carry.shape)
         if len(at) != len(own):
             return m.differ("O13", f"{carry.name} has another shape than {name}")

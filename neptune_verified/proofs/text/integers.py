@@ -20,7 +20,9 @@ _COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 def is_integer_atom(e: Expr) -> bool:
-    """A comparison of integers."""
+    """A comparison of integers, or an element of a tensor of truth values at integer indices."""
+    if isinstance(e, Read):
+        return e.dtype == "bool" and all(i.dtype in INTS for i in e.indices)
     return isinstance(e, Op) and e.name in _COMPARE and e.args[0].dtype in INTS
 
 
@@ -83,7 +85,10 @@ class Facts:
 
     def unknown(self, e: Expr) -> z3.ArithRef:
         """A number of its type of which nothing else is known; equal expressions are the same number."""
-        x = z3.Int(f"?{len(self.known)}", ctx=self.context)
+        if isinstance(e, Read) and all(i.dtype in INTS for i in e.indices):
+            x = self.element(e.tensor, e.indices, z3.IntSort(self.context))
+        else:
+            x = z3.Int(f"?{len(self.known)}", ctx=self.context)
         values = representable_ints(e.dtype)
         self.side(z3.And(x >= values.start, x < values.stop))
         match e:
@@ -93,6 +98,13 @@ class Facts:
                 r = x if name == "floormod" else u - q * d
                 self.side(z3.Implies(d > 0, z3.And(u == q * d + r, 0 <= r, r < d)))
         return x
+
+    def element(self, tensor: str, indices: tuple[Expr, ...], sort: z3.SortRef) -> z3.ExprRef:
+        """An element that is loaded: the same one at equal indices."""
+        if not indices:
+            return z3.Const(f"{tensor}[]", sort)
+        function = z3.Function(f"{tensor}[]", *[z3.IntSort(self.context)] * len(indices), sort)
+        return function(*(self.int(i) for i in indices))
 
     def side(self, c: z3.BoolRef) -> None:
         """Holds always: kept below everything that is assumed."""
@@ -108,6 +120,8 @@ class Facts:
                 return z3.Or(self.bool(a), self.bool(b))
             case Op("not", (a,)):
                 return z3.Not(self.bool(a))
+            case Read(tensor, indices) if is_integer_atom(e):
+                return self.element(tensor, indices, z3.BoolSort(self.context))
             case Op(name, (a, b)) if is_integer_atom(e):
                 x, y = self.int(a), self.int(b)
                 return {"lt": x < y, "le": x <= y, "gt": x > y, "ge": x >= y, "eq": x == y, "ne": x != y}[name]

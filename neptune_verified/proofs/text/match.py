@@ -104,10 +104,15 @@ class Matcher:
         s = self.head(s)
         if isinstance(s, Read) and s.tensor.startswith("@"):
             return self.claims.state(self, t, s)
+        if isinstance(s, Read) and (needed := self.needed(s)):
+            with self.facts.assuming(*needed):
+                return self.equal(t, s)
         t = self.head(t)
+        if t.dtype in INTS and s.dtype in INTS:  # what an integer is cast to is no matter of its value: it fits (O12)
+            t, s = _uncast(t), _uncast(s)
         if t is s:
             return True
-        if t.dtype != s.dtype:
+        if t.dtype != s.dtype and not (t.dtype in INTS and s.dtype in INTS):
             return self.differ("O16", f"{t.dtype} where the definition has {s.dtype}")
         if t.dtype in INTS and self.facts.equal(t, s):
             return True
@@ -130,6 +135,12 @@ class Matcher:
         if isinstance(t, Op) and isinstance(s, Op) and t.name == s.name:
             return self.operations(t, s)
         return self.differ(self.reason if not _rounding(t, s) else "O16", f"{_name(t)} where the definition has {_name(s)}")
+
+    def needed(self, s: Read) -> list[Expr]:
+        """Where the definition reads beyond a tensor it is undefined, and nothing is claimed: what must hold otherwise."""
+        shape = self.analysis.shapes.get(s.tensor, ())
+        inside = [c for i, n in zip(s.indices, shape, strict=False) for c in within(i, zero(i.dtype), n)]
+        return [c for c in inside if not self.facts.holds(c)]
 
     def operations(self, t: Op, s: Op) -> bool:
         if t.name == "cast" and t.args[0].dtype != s.args[0].dtype:
@@ -186,9 +197,7 @@ class Matcher:
                     return strong
                 return None if x is None or y is None else not strong
         if is_integer_atom(c):
-            decided = self.facts.decided(c)
-            if decided is not None or all(isinstance(x, Const) for x in c.args):  # type: ignore[attr-defined]
-                return decided
+            return self.facts.decided(c)
         return self.compared(c)
 
     def compared(self, c: Expr) -> bool | None:
@@ -235,6 +244,8 @@ class Matcher:
                 if self.truth(x) is None:
                     return self.open_atom(x)
             return None
+        if isinstance(c, Op) and c.name == "select":
+            return self.open_atom(c.args[0])
         return c
 
     def truth_values(self, t: Expr, s: Expr) -> bool:
@@ -362,6 +373,12 @@ def _reduce_rest(e: Reduce, axis_: object, rest: tuple[object, ...], index: Expr
 def _turned(c: Op) -> tuple[str, tuple[Expr, Expr]]:
     a, b = c.args
     return {"gt": ("lt", (b, a)), "ge": ("le", (b, a))}.get(c.name, (c.name, (a, b)))
+
+
+def _uncast(e: Expr) -> Expr:
+    while isinstance(e, Op) and e.name == "cast" and e.args[0].dtype in INTS:
+        e = e.args[0]
+    return e
 
 
 def _rounding(t: Expr, s: Expr) -> bool:

@@ -23,27 +23,39 @@ from neptune_verified.proofs.text.launcher import Launch, Launcher, LauncherRead
 from neptune_verified.proofs.text.match import Matcher
 from neptune_verified.proofs.text.memory import Memory
 from neptune_verified.proofs.text.reader import Reader, Reading
+from neptune_verified.proofs.text.roundings import check_hoists
 from neptune_verified.proofs.text.states import States, roundable
 from neptune_verified.proofs.text.syntax import Config, FileText, KernelText, parse
 from neptune_verified.proofs.text.values import Access, Pointer, Stride, Tile, Value, opened
 
 
+#: Reducers whose results depend on the order, through rounding.
+_ROUNDED = ("sum", "prod", "logaddexp")
+
+
 @dataclass(frozen=True, slots=True)
 class KernelProof:
-    """What was established of one kernel at one configuration: counts, for the report."""
+    """What was established of one kernel at one configuration, for the report. ``carried``: values of loops that were
+    shown to be the loop program's; ``skipping``: those for which elements are skipped; ``rounded``: types to which operands
+    of products are rounded; ``reordered``: float reductions that run by tiles and trees."""
 
     kernel: str
     config: str
+    outputs: tuple[str, ...]
     integers: int
     accesses: int
-    steps: int
+    carried: tuple[str, ...]
     skipping: tuple[str, ...]
     rounded: tuple[str, ...]
+    reordered: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TextProof:
+    """Every kernel at every configuration, and the routes by which it was proved."""
+
     kernels: tuple[KernelProof, ...]
+    routes: tuple[str, ...] = ("lanes",)
 
 
 def read_back(loops: LoopProgram, source: str, target: str, definition: str | None = None) -> TextProof:
@@ -52,6 +64,7 @@ def read_back(loops: LoopProgram, source: str, target: str, definition: str | No
         file = parse(source)
         _header(file, loops, target, definition)
         launcher = LauncherReader(file, loops).read()
+        check_hoists(loops)
     except Unproved as e:
         raise TextRefused(_finding(e)) from None
     if len(launcher.launches) != len(loops.nests):
@@ -118,11 +131,13 @@ class _KernelProof:
         return KernelProof(
             self.launch.kernel,
             self.config.name,
+            tuple(self.outputs),
             integers,
             len(reading.loads) + len(reading.stores),
-            claims.steps,
+            tuple(dict.fromkeys(claim.name for claim in claims.by_carry.values())),
             tuple(dict.fromkeys(claims.skipping)),
             rounded,
+            tuple(c.name for c in self.nest.carried() if c.value.reducer in _ROUNDED and c.value.dtype in FLOATS),
         )
 
     def read(self) -> Reading:

@@ -104,9 +104,13 @@ class Reader(Calls):
         if type(step) is not int or step < 1:
             raise Unproved("O13", "a loop's step is no positive number that is known when the kernel is compiled")
         number = len(self.found.loops)
-        symbol = size(f"{name}#{number}")
-        loop = Loop(number, symbol, self.index(low), self.index(high), step, self.line, self.around, {})
+        bounds_ = self.index(low), self.index(high)
+        dtype = "int64" if any(b.dtype == "int64" for b in bounds_) else "int32"
+        symbol = size(f"{name}#{number}", dtype)
+        loop = Loop(number, symbol, *bounds_, step, self.line, self.around, {})
         self.found.loops.append(loop)
+        # The variable is stepped once beyond the last iteration before it is compared.
+        self.found.integers.append((op("add", symbol, const(step, dtype)), (*self.around, number), self.line))
         outside = dict(self.env)
         assigned = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         if name in assigned:
