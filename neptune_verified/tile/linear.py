@@ -69,7 +69,7 @@ def linear(e: Expr) -> Linear:
             if not a.terms:
                 return b * a.const
             return a * b.const if not b.terms else Linear({e: 1})
-        case Op("cast", (x,)) if x.dtype in INTS and e.dtype in ("int32", "int64"):
+        case Op("cast", (x,)) if x.dtype in INTS and (e.dtype == "int64" or x.dtype == e.dtype):
             return linear(x)
         case _:
             return Linear({e: 1})
@@ -128,15 +128,27 @@ class Integers:
 
     def span_of(self, x: Linear) -> Span:
         lo = hi = x.const
-        for t, c in x.terms.items():
+        terms = dict(x.terms)
+        if (row := self._row_of(terms)) is not None:  # row - extent <= -1
+            c = terms.pop(row)
+            terms[self.extent] += c  # type: ignore[index]
+            lo, hi = lo - c * LENGTH_LIMIT, hi - c
+        for t, c in terms.items():
             a, b = self.span(t)
             lo, hi = lo + min(a * c, b * c), hi + max(a * c, b * c)
         return lo, hi
 
+    def _row_of(self, terms: dict[Expr, int]) -> Expr | None:
+        """A row of the tile that the extent is subtracted from."""
+        if self.extent is None or terms.get(self.extent, 0) >= 0:
+            return None
+        rows = [r for r in (self.last, self.first) if r is not None and 0 < terms.get(r, 0) <= -terms[self.extent]]
+        return rows[0] if rows else None
+
     # -- order -----------------------------------------------------------------------------------------------
 
     def nonnegative(self, x: Linear) -> bool:
-        """A sufficient test. Differences: last = first + d1, extent = last + 1 + d2 with d1, d2 >= 0."""
+        """A sufficient test, by differences: last = first + d1, extent = last + 1 + d2 with d1, d2 >= 0."""
         terms = dict(x.terms)
         lowest = x.const
         if self.extent in terms and self.last is not None:
@@ -173,31 +185,35 @@ class Integers:
                 return self.le(a, y)
             case _, Op("cast", (b,)) if self._harmless(y):
                 return self.le(x, b)
+            case Op("floordiv", (a, c)), Op("floordiv", (b, d)) if c is d and self.le(a, b):
+                return True
+            case Op("mul", (a, c)), Op("mul", (b, d)) if c is d and self.span(c)[0] >= 0 and self.le(a, b):
+                return True
+        return self._less_by_terms(x, y) or self._less_by_parts(x, y)
+
+    def _less_by_terms(self, x: Expr, y: Expr) -> bool:
+        a, b = linear(x), linear(y)
+        # s + c <= t + d where s <= t and c <= d
+        for s, t in ((s, t) for s, n in a.terms.items() for t, k in b.terms.items() if n == k == 1):
+            if isinstance(s, Op) and s is not t and (s, t) != (x, y) and self.le(s, t):
+                if self.nonnegative(b.without([t]) - a.without([s])):
+                    return True
+        return self.nonnegative(b - a)
+
+    def _less_by_parts(self, x: Expr, y: Expr) -> bool:
+        match x, y:
             case Op("max", (a, b)), _:
                 return self.le(a, y) and self.le(b, y)
             case _, Op("min", (a, b)):
                 return self.le(x, a) and self.le(x, b)
         if isinstance(x, Op) and x.name == "min" and any(self.le(a, y) for a in x.args):
             return True
-        if isinstance(y, Op) and y.name == "max" and any(self.le(x, b) for b in y.args):
-            return True
-        match x, y:
-            case Op("floordiv", (a, c)), Op("floordiv", (b, d)) if c is d:
-                return self.le(a, b)
-            case Op("mul", (a, c)), Op("mul", (b, d)) if c is d and self.span(c)[0] >= 0:
-                return self.le(a, b)
-        a, b = linear(x), linear(y)
-        # s + c <= t + d where s <= t and c <= d
-        for s, t in ((s, t) for s, n in a.terms.items() for t, k in b.terms.items() if n == k == 1):
-            if isinstance(s, Op) and isinstance(t, Op) and (s, t) != (x, y) and self.le(s, t):
-                if self.nonnegative(b.without([t]) - a.without([s])):
-                    return True
-        return self.nonnegative(b - a)
+        return isinstance(y, Op) and y.name == "max" and any(self.le(x, b) for b in y.args)
 
-    def _harmless(self, e: Expr) -> bool:
-        assert isinstance(e, Op)
-        lo, hi = self.span(e.args[0])
-        return e.dtype == "int64" or (lo >= _LOW and hi <= _HIGH)
+    @staticmethod
+    def _harmless(e: Expr) -> bool:
+        """A cast that keeps the value: to 64 bits, or of a clamped value to 32 (``narrow`` makes no other)."""
+        return isinstance(e, Op) and e.dtype in ("int64", "int32")
 
     # -- building --------------------------------------------------------------------------------------------
 
@@ -206,6 +222,11 @@ class Integers:
         order = sorted(x.terms.items(), key=lambda tc: tc[1] < 0)
         if not order:
             return number(x.const)
+        if (row := self._row_of(x.terms)) is not None and x.terms[row] == 1 and x.terms[self.extent] == -1:  # type: ignore[index]
+            # The row less the extent first: that is negative, so the rest may be a length.
+            order = [tc for tc in order if tc[0] in (row, self.extent)] + [
+                tc for tc in order if tc[0] not in (row, self.extent)
+            ]
         total, fits = Linear(), all(t.dtype == "int32" for t, _ in order)
         for t, c in order:
             scaled = self.span_of(Linear({t: c}))
@@ -255,18 +276,26 @@ class Integers:
 
     def div(self, x: Linear, divisor: Expr) -> Linear:
         """Floor division by a positive divisor, of any number: for a negative one, -ceil(-x / divisor)."""
-        if isinstance(divisor, Const):
-            d = int(divisor.value)
-            if d == 1:
-                return x
-            if not x.terms:
-                return Linear(const=x.const // d)
+        if isinstance(divisor, Const) and divisor.value == 1:
+            return x
+        if not x.terms and (isinstance(divisor, Const) or x.const == 0):
+            return Linear(const=x.const // int(divisor.value) if isinstance(divisor, Const) else 0)
         if self.nonnegative(x):
             return Linear({self._quotient(self.expr(x), divisor): 1})
+        whole = self._multiple(x, divisor)
+        if whole.terms or whole.const:
+            return self.div(x - self.times(whole, divisor), divisor) + whole
         zero = number(0)
         up = self.max(self.expr(x), zero)
         down = self.expr(linear(self.max(self.expr(-x), zero)) + linear(divisor) - 1)
         return Linear({self._quotient(up, divisor): 1}) + Linear({self._quotient(down, divisor): -1})
+
+    def _multiple(self, x: Linear, divisor: Expr) -> Linear:
+        """A part of x / divisor that is a whole number in any case."""
+        if not isinstance(divisor, Const):
+            return Linear(const=x.terms.get(divisor, 0))
+        d = int(divisor.value)
+        return Linear({t: c // d for t, c in x.terms.items() if c % d == 0}, x.const // d)
 
     def _quotient(self, x: Expr, divisor: Expr) -> Expr:
         x, divisor = self._same(x, divisor)

@@ -130,7 +130,9 @@ class Projection:
         if cell is None or factor == 0:
             b.conditions.append(rest)
             return
-        size = number(abs(factor)) if unit is ONE else unit if abs(factor) == 1 else op("mul", number(abs(factor)), unit)
+        size = (
+            number(abs(factor)) if unit is ONE else unit if abs(factor) == 1 else op("mul", number(abs(factor)), unit)
+        )
         if factor > 0:
             b.low.append(self.z.times(self._ceil(-rest, size), cell.divisor) - cell.offset)
         else:
@@ -163,10 +165,11 @@ class Projection:
     def _close(self, b: _Bounds) -> Interval | None:
         z, zero, length = self.z, number(0), self.columns.extent
         lo: Expr = zero
-        for x in b.low:
-            lo = z.max(lo, z.expr(x))
-        if z.span(lo)[1] >= LENGTH_LIMIT:
-            lo = z.narrow(z.min(lo, length))
+        if b.low:
+            lo = z.expr(b.low[0])
+            for x in b.low[1:]:
+                lo = z.max(lo, z.expr(x))
+            lo = z.narrow(z.max(z.min(length, lo), zero))
         hi: Expr = length
         for x in b.high:
             hi = z.min(hi, z.expr(x + 1))

@@ -154,7 +154,7 @@ class _Tiles:
             return _Range(first, end)
         # n columns lie in at most n tiles, and fewer than one column in none.
         count = z.min(z.expr(linear(end) - linear(first)), z.expr(linear(x.hi) - linear(x.lo)))
-        return _Range(first, z.expr(linear(first) + linear(z.max(count, number(0)))))
+        return _Range(first, op("add", first, z.max(count, number(0))))  # at most end: it fits
 
     def _surely_some(self, x: Interval) -> bool:
         """It has a column, or starts at 0, so that it has no tile where it has no column."""

@@ -240,9 +240,7 @@ def environment(m: int, n: int, scalars: Mapping[str, int], first: int, rows: in
     return env | {M: m, N: n, FIRST: first, LAST: min(first + rows, m) - 1, BLOCK: block}
 
 
-def faults(
-    found: Iterable[Phase], mask: Bools, env: Mapping[Expr, int], tight: bool = True
-) -> list[str]:
+def faults(found: Iterable[Phase], mask: Bools, env: Mapping[Expr, int], tight: bool = True) -> list[str]:
     """What is wrong with the phases of one row tile, by enumeration; nothing where they are right."""
     n, block = mask.shape[1], env[BLOCK]
     rows = mask[env[FIRST] : env[LAST] + 1]

@@ -115,7 +115,9 @@ def test_wrong_bounds_are_seen() -> None:
     assert "ascending" in _refused(_changed(window, 2, lo=-1), "window", w)
     assert "not full" in _refused(_changed(window, 0, full=True), "window", w)
     assert "not full" in _refused(_changed(causal, 0, hi=1), "causal", {})
-    assert "no range of tiles" in _refused([dataclasses.replace(causal[1], hi=op("add", causal[1].hi, ONE))], "causal", {})
+    assert "no range of tiles" in _refused(
+        [dataclasses.replace(causal[1], hi=op("add", causal[1].hi, ONE))], "causal", {}
+    )
 
 
 @pytest.mark.parametrize(("stated", "meant"), [(17, 18), (1, 2), (18, 17)])
