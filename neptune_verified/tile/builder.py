@@ -58,6 +58,8 @@ class TileBuilder:
         self.stage = ""
         #: Values that an inserted rounding applies to: every use of them sees the rounded value.
         self.rounded: dict[Expr, str] = {}
+        #: Axes none of whose lanes is out of range in the loop that is built.
+        self.inside: frozenset[Axis] = frozenset()
 
     def _nested_axes(self) -> tuple[dict[Axis, None], dict[Axis, None]]:
         """Axes of the reductions that are computed in place: those held whole, and those looped over."""
@@ -113,7 +115,9 @@ class TileBuilder:
         )
 
     def exact(self, a: Axis) -> bool:
-        """No lane of the axis's tiles is ever out of range."""
+        """No lane of the axis's tiles is ever out of range (here)."""
+        if a in self.inside:
+            return True
         if a in self.blocked or a in self.stream_tiles or a in self.looped:
             return False
         return isinstance(a.extent, Const) and padded(a) == a.extent.value

@@ -8,71 +8,16 @@ leave 32 bits is computed in 64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
-from neptune_verified.ir.expr import INTS, Axis, Const, Expr, Op, Size, const, op
+from neptune_verified.ir.expr import Axis, Const, Expr, Op, Size, const, op
+from neptune_verified.tile.forms import Linear, linear, number
 
 #: Lengths are below this, so that a length plus a tile fits into 32 bits.
 LENGTH_LIMIT = 2**31 - 4096
 BLOCK_LIMIT = 4096
 _LOW, _HIGH = -(2**31), 2**31 - 1
 Span = tuple[int, int]
-
-
-def number(n: int, dtype: str = "int32") -> Const:
-    return const(n, dtype)
-
-
-@dataclass(frozen=True)
-class Linear:
-    """``const + sum of coefficient * term``; no coefficient is 0."""
-
-    terms: dict[Expr, int] = field(default_factory=dict)
-    const: int = 0
-
-    def __add__(self, other: Linear | int) -> Linear:
-        if isinstance(other, int):
-            return Linear(self.terms, self.const + other)
-        terms = dict(self.terms)
-        for t, c in other.terms.items():
-            terms[t] = terms.get(t, 0) + c
-        return Linear({t: c for t, c in terms.items() if c}, self.const + other.const)
-
-    def __mul__(self, n: int) -> Linear:
-        return Linear({t: c * n for t, c in self.terms.items() if n}, self.const * n)
-
-    def __neg__(self) -> Linear:
-        return self * -1
-
-    def __sub__(self, other: Linear | int) -> Linear:
-        return self + (-other)
-
-    def without(self, terms: Iterable[Expr]) -> Linear:
-        dropped = set(terms)
-        return Linear({t: c for t, c in self.terms.items() if t not in dropped}, self.const)
-
-
-def linear(e: Expr) -> Linear:
-    """``e`` as a linear form; what is not linear is a term of its own."""
-    match e:
-        case Const(value):
-            return Linear(const=int(value))
-        case Op("add", (x, y)):
-            return linear(x) + linear(y)
-        case Op("sub", (x, y)):
-            return linear(x) - linear(y)
-        case Op("neg", (x,)):
-            return -linear(x)
-        case Op("mul", (x, y)):
-            a, b = linear(x), linear(y)
-            if not a.terms:
-                return b * a.const
-            return a * b.const if not b.terms else Linear({e: 1})
-        case Op("cast", (x,)) if x.dtype in INTS and (e.dtype == "int64" or x.dtype == e.dtype):
-            return linear(x)
-        case _:
-            return Linear({e: 1})
 
 
 class Integers:
@@ -195,9 +140,9 @@ class Integers:
         a, b = linear(x), linear(y)
         # s + c <= t + d where s <= t and c <= d
         for s, t in ((s, t) for s, n in a.terms.items() for t, k in b.terms.items() if n == k == 1):
-            if isinstance(s, Op) and s is not t and (s, t) != (x, y) and self.le(s, t):
-                if self.nonnegative(b.without([t]) - a.without([s])):
-                    return True
+            fits = isinstance(s, Op) and s is not t and (s, t) != (x, y) and self.le(s, t)
+            if fits and self.nonnegative(b.without([t]) - a.without([s])):
+                return True
         return self.nonnegative(b - a)
 
     def _less_by_parts(self, x: Expr, y: Expr) -> bool:

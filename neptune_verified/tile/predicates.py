@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from neptune_verified.ir.expr import INTS, Axis, Const, Expr, Op, op
-from neptune_verified.tile.linear import Linear, linear
+from neptune_verified.tile.forms import Linear, linear
 
 #: A predicate with more alternatives than this is not looked into.
 ALTERNATIVES = 12

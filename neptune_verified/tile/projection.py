@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from neptune_verified.ir.expr import Axis, Expr, Op, op
-from neptune_verified.tile.linear import BLOCK_LIMIT, LENGTH_LIMIT, Integers, Linear, linear, number
+from neptune_verified.tile.forms import Linear, linear, number
+from neptune_verified.tile.linear import BLOCK_LIMIT, LENGTH_LIMIT, Integers
 from neptune_verified.tile.predicates import AtLeastZero, Constraint, Remainder, mentions
 
 
@@ -187,5 +188,5 @@ class Projection:
             ((d, shift),) = b.remainders
             lo = z.expr(z.div(linear(lo) + shift + d - 1, number(d)) * d - shift)
             hi = z.max(z.expr((z.div(linear(hi) + shift + d - 1, number(d)) - 1) * d - shift + 1), zero)
-            is_open = False
+            lo, hi, is_open = z.narrow(lo), z.narrow(hi), False
         return None if z.le(hi, lo) else Interval(lo, hi, is_open)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from neptune_verified.ir.expr import Axis, Const, Expr, op
-from neptune_verified.tile.linear import Integers, linear, number
+from neptune_verified.tile.forms import linear, number
+from neptune_verified.tile.linear import Integers
 from neptune_verified.tile.predicates import TooMany, alternatives
 from neptune_verified.tile.projection import Interval, Projection
 

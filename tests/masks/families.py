@@ -14,8 +14,8 @@ from neptune_verified.tile.linear import LENGTH_LIMIT, Integers
 from neptune_verified.tile.regions import Phase, phases
 
 Bools = NDArray[np.bool_]
-M, N, W, G, P, S = (size(n) for n in "MNWGPS")
-I, J = axis("i", M), axis("j", N)
+M, N, W, P, S = (size(n) for n in "MNWPS")
+ROW, J = axis("i", M), axis("j", N)
 FIRST, LAST, BLOCK = (var(n, "int32") for n in ("first", "last", "block"))
 
 
@@ -98,11 +98,7 @@ class Family:
 
 
 def sizes_as_terms() -> dict[str, Term]:
-    return {s.name: Term(s) for s in (M, N, W, G, P, S)}
-
-
-def _two(a: int, b: int, name: str = "W") -> tuple[dict[str, int], ...]:
-    return tuple({name: x} for x in (a, b))
+    return {s.name: Term(s) for s in (M, N, W, P, S)}
 
 
 _WINDOWS = tuple({"W": w} for w in (-3, 0, 1, 2, 5, 16, 40))
@@ -123,7 +119,7 @@ FAMILIES: dict[str, Family] = {
     "causal": Family(lambda i, j, s: j <= i),
     "causal strict": Family(lambda i, j, s: j < i),
     "causal, i - j >= 0": Family(lambda i, j, s: i - j >= 0),
-    "causal, 0 >= j - i": Family(lambda i, j, s: 0 >= j - i),
+    "causal, -i <= -j": Family(lambda i, j, s: -i <= -j),
     "causal, not j > i": Family(lambda i, j, s: ~(j > i)),
     "causal, not not": Family(lambda i, j, s: ~~(2 * j <= i + j)),
     "causal bottom-right": Family(lambda i, j, s: j <= i + (s["N"] - s["M"])),
@@ -197,8 +193,8 @@ def integers(family: Family) -> Integers:
 
 
 def derive(family: Family) -> tuple[Phase, ...]:
-    mask = family.mask(Term(I), Term(J), sizes_as_terms())
-    return phases(mask.e, J, I, integers(family))
+    mask = family.mask(Term(ROW), Term(J), sizes_as_terms())
+    return phases(mask.e, J, ROW, integers(family))
 
 
 def live(family: Family, m: int, n: int, scalars: Mapping[str, int]) -> Bools:
@@ -235,8 +231,7 @@ def value(e: Expr, env: Mapping[Expr, int]) -> int:
 
 
 def environment(m: int, n: int, scalars: Mapping[str, int], first: int, rows: int, block: int) -> dict[Expr, int]:
-    named = {s: v for s, v in ((W, "W"), (G, "G"), (P, "P"), (S, "S"))}
-    env: dict[Expr, int] = {s: scalars[name] for s, name in named.items() if name in scalars}
+    env: dict[Expr, int] = {s: scalars[s.name] for s in (W, P, S) if s.name in scalars}
     return env | {M: m, N: n, FIRST: first, LAST: min(first + rows, m) - 1, BLOCK: block}
 
 

@@ -80,7 +80,7 @@ def test_the_longest_lengths_fit(name: str) -> None:
             for first in {0, (m // 2) // 128 * 128, (m - 1) // 128 * 128}:
                 env = environment(m, n, {"W": w, "P": w}, first, 128, 128)
                 ends = [(value(p.lo, env), value(p.hi, env)) for p in found]
-                assert all(0 <= lo and hi <= n + 127 for lo, hi in ends if lo < hi)
+                assert all(lo >= 0 and hi <= n + 127 for lo, hi in ends if lo < hi)
 
 
 # ------------------------------------------------------------------------------ the checker refuses what is wrong
