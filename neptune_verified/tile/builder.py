@@ -60,6 +60,11 @@ class TileBuilder:
         self.rounded: dict[Expr, str] = {}
         #: Axes none of whose lanes is out of range in the loop that is built.
         self.inside: frozenset[Axis] = frozenset()
+        #: What must hold at an element of the stream axis that counts, in the term that is built; None where nothing can
+        #: leak from the others.
+        self.counts: Expr | None = None
+        #: Loads under a mask of the elements that count for some row.
+        self.guarded: set[str] = set()
 
     def _nested_axes(self) -> tuple[dict[Axis, None], dict[Axis, None]]:
         """Axes of the reductions that are computed in place: those held whole, and those looped over."""
@@ -108,6 +113,18 @@ class TileBuilder:
 
     def both(self, a: Value | None, b: Value) -> Value:
         return b if a is None else self.elementwise("and", (a, b), "bool")
+
+    def some_row_counts(self, k: Axis) -> Value | None:
+        """The lanes of ``k`` whose element counts for some row of the tile that there is."""
+        if self.counts is None or k not in self.counts.free:
+            return None
+        alive = self.lower(self.counts)
+        for a in [a for a in alive.axes if a is not k]:
+            if not self.exact(a):
+                alive = self.both(alive, self.lane(a))
+            rest = tuple(x for x in alive.axes if x is not a)
+            alive = self.assign("reduce", (alive,), "bool", axes=rest, attr=("any", alive.axes.index(a)))
+        return alive
 
     def is_tile(self, a: Axis) -> bool:
         return (

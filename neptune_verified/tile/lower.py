@@ -60,8 +60,9 @@ def lower(verified: VerifiedProgram, target: str = "", strict_rounding: bool = F
 
 
 class _Kernel(TileExpressions):
-    #: Conditions that hold in the loop that is built.
+    #: Conditions that hold in the loop that is built, and the mask of its pass.
     given: dict[Expr, Expr]
+    mask: Mask
 
     def build(self) -> TileKernel:
         for h in self.nest.hoists:
@@ -144,6 +145,7 @@ class _Kernel(TileExpressions):
     def _loop(self, p: Pass, loop: LoopPlan, mask: Mask) -> For:
         """The pass over the tiles of one loop; in a full one with no mask of the stream axis."""
         self.given = mask.holds() if loop.full else {}
+        self.mask = mask
         self.inside = frozenset(p.stream) if loop.full else frozenset()
         names = frozenset({T, *(c.name for c in p.carried), *(c.new.name for c in p.carried)})
         loops = [For(a, a is p.stream[-1], [], loop.lo, loop.hi) for a in p.stream]
@@ -201,6 +203,8 @@ class _Kernel(TileExpressions):
         body = self._term(p, c)
         axis = p.stream[-1]
         contraction = self._contraction(c.value.reducer, axis, body)
+        leaks = not self.given and self.mask.reaches(body, axis)
+        self.counts = self.mask.predicate if leaks else None
         if contraction is not None:
             dims = (contraction.m, contraction.n)
             acc = self.broadcast(h, dims)
@@ -213,6 +217,7 @@ class _Kernel(TileExpressions):
             combined = self.combine(c.value.reducer, h, local)
             full = self.broadcast(combined, new.axes)
             self.emit(new, "op", (full,), ("copy",), self.scopes[-1])
+        self.counts = None
         return new
 
     @staticmethod

@@ -7,7 +7,7 @@ have (``exp(-inf - finite)`` is 0, ``0 * finite`` is 0), or by folding constants
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from neptune_verified.ir.expr import (
@@ -27,7 +27,7 @@ from neptune_verified.ir.expr import (
     rebuild,
     subterms,
 )
-from neptune_verified.ir.kinds import EXTENDED, NINF, PINF, TRUTH, ZERO, KindAnalysis
+from neptune_verified.ir.kinds import EXTENDED, NINF, PINF, TRUTH, ZERO, KindAnalysis, Kinds
 from neptune_verified.ir.kinds import FALSE as NO
 from neptune_verified.ir.kinds import TRUE as YES
 
@@ -37,8 +37,7 @@ _NEUTRAL = {"sum": ZERO, "max": NINF, "min": PINF, "logaddexp": NINF, "any": NO,
 
 @dataclass(frozen=True)
 class Mask:
-    """``conditions``: what must hold at an element that counts, each with the value that it must have. ``reads``: some
-    condition reads a tensor."""
+    """``conditions``: what must hold at an element that counts, each with the value that it must have."""
 
     conditions: tuple[tuple[Expr, bool], ...]
 
@@ -52,7 +51,16 @@ class Mask:
 
     @property
     def reads(self) -> bool:
+        """Some condition reads a tensor."""
         return any(isinstance(x, Read) for c, _ in self.conditions for x in subterms(c))
+
+    def reaches(self, term: Expr, stream: Axis) -> bool:
+        """Where a condition fails, ``term`` still reads something along the stream (times 0, say), which might be NaN."""
+        for c, wanted in self.conditions:
+            left = assume(term, {c: const(not wanted, "bool")})
+            if any(isinstance(x, Read) and stream in x.free for x in subterms(left)):
+                return True
+        return False
 
     def holds(self) -> dict[Expr, Expr]:
         """The conditions as constants, for elements that count."""
@@ -90,7 +98,9 @@ def _is_neutral(reducer: str, term: Expr, condition: Expr, value: bool, kinds: K
         return True
     if reducer not in _NEUTRAL or (reducer in ("max", "min") and term.dtype.startswith(("int", "uint"))):
         return False
-    given = {x: TRUTH if x.dtype == "bool" else EXTENDED for x in subterms(term) if isinstance(x, Var)}
+    given: dict[Expr, Kinds] = {
+        x: TRUTH if x.dtype == "bool" else EXTENDED for x in subterms(term) if isinstance(x, Var)
+    }
     given[condition] = frozenset({YES if value else NO})
     return kinds.under(given).of(term) <= {_NEUTRAL[reducer]}
 
@@ -113,6 +123,8 @@ def _decided(e: Expr) -> Expr:
     match e:
         case Op("select", (c, x, y)) if isinstance(c, Const):
             return x if c.value else y
+        case Op("eq" | "ne" as name, (Const(left, _), Const(right, _))):
+            return TRUE if (left == right) == (name == "eq") else FALSE
         case Op("not", (c,)) if isinstance(c, Const):
             return FALSE if c.value else TRUE
         case Op("and" | "or" as name, (x, y)):
@@ -121,7 +133,3 @@ def _decided(e: Expr) -> Expr:
                 if isinstance(a, Const):
                     return b if bool(a.value) == neutral else a
     return e
-
-
-def mentioned(es: Iterable[Expr]) -> frozenset[Axis]:
-    return frozenset[Axis]().union(*(e.free for e in es))

@@ -30,11 +30,10 @@ class LoopPlan:
 
 @dataclass(frozen=True)
 class PassPlan:
-    """``bounds`` are computed before the loops; ``mask`` is what holds in full loops."""
+    """``bounds`` are computed before the loops."""
 
     bounds: tuple[Bound, ...]
     loops: tuple[LoopPlan, ...]
-    mask: Mask
 
 
 def mask_of(nest: Nest, p: Pass, kinds: KindAnalysis) -> Mask:
@@ -48,7 +47,7 @@ def mask_of(nest: Nest, p: Pass, kinds: KindAnalysis) -> Mask:
 
 def plan(program: Program, nest: Nest, p: Pass, blocked: tuple[Axis, ...], mask: Mask, dot: bool) -> PassPlan:
     """``dot``: the pass has a matrix product, so that tiles without a mask are worth loops of their own."""
-    everything = PassPlan((), (LoopPlan(),), mask)
+    everything = PassPlan((), (LoopPlan(),))
     rows = [a for a in blocked if a in mask.predicate.free]
     others = mask.predicate.free - set(nest.grid) - set(p.stream)
     if len(p.stream) != 1 or p.stores or mask.reads or others or len(rows) > 1:
@@ -59,7 +58,7 @@ def plan(program: Program, nest: Nest, p: Pass, blocked: tuple[Axis, ...], mask:
     found = phases(mask.predicate, columns, row, integers(program, columns, row), whole=dot)
     bounds, limits = _named(columns, found)
     loops = tuple(LoopPlan(limits[x.lo], limits[x.hi], x.full) for x in found)
-    return PassPlan(bounds, loops, mask)
+    return PassPlan(bounds, loops)
 
 
 def integers(program: Program, columns: Axis, row: Axis | None) -> Integers:
@@ -80,8 +79,8 @@ def integers(program: Program, columns: Axis, row: Axis | None) -> Integers:
         return lo, hi
 
     extent = row.extent if row is not None and isinstance(row.extent, Size) else None
-    ends = (first_of(row), last_of(row)) if row is not None else (None, None)
-    return Integers(span, *ends, extent, block_of(columns))
+    first, last = (first_of(row), last_of(row)) if row is not None else (None, None)
+    return Integers(span, first, last, extent, block_of(columns))
 
 
 def _named(columns: Axis, found: tuple[Phase, ...]) -> tuple[tuple[Bound, ...], dict[Expr, Expr]]:

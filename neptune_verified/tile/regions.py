@@ -74,7 +74,8 @@ class _Tiles:
         """Ranges of tiles in which ``p`` holds for all rows and columns; they may be empty (hi <= lo)."""
         beyond = Interval(self.length, self.length, True)  # no column from N on is one
         failing = self._ascending([*self._intervals(p, False), beyond], endless=True)
-        result, end = [], number(0)
+        result: list[_Range] = []
+        end: Expr = number(0)
         for x in failing:
             if not self.z.le(x.lo, end):
                 result.append(_Range(end, x.lo))
