@@ -34,10 +34,22 @@ class Integers:
     ) -> None:
         self.spans, self.first, self.last, self.extent, self.block = spans, first, last, extent, block
         self._le: dict[tuple[Expr, Expr], bool] = {}
+        self._spans: dict[Expr, Span] = {}
+        self._forms: dict[Expr, Linear] = {}
 
     # -- ranges ----------------------------------------------------------------------------------------------
 
+    def form(self, e: Expr) -> Linear:
+        if e not in self._forms:
+            self._forms[e] = linear(e)
+        return self._forms[e]
+
     def span(self, e: Expr) -> Span:
+        if e not in self._spans:
+            self._spans[e] = self._span(e)
+        return self._spans[e]
+
+    def _span(self, e: Expr) -> Span:
         match e:
             case Const(value):
                 return int(value), int(value)
@@ -61,13 +73,16 @@ class Integers:
                 corners = [p * q for p in self.span(x) for q in self.span(y)]
                 return min(corners), max(corners)
             case Op("floordiv", (x, c)) if self.span(c)[0] > 0:
-                corners = [p // q for p in self.span(x) for q in self.span(c)]
-                return min(corners), max(corners)
+                # (y + c) // c is y // c + 1
+                form = self.form(x)
+                more = form.terms.get(c, 0)
+                corners = [p // q for p in self.span_of(form.without([c])) for q in self.span(c)]
+                return min(corners) + more, max(corners) + more
             case Op("cast", (x,)):
                 lo, hi = self.span(x)
                 return (lo, hi) if e.dtype != "int32" else (max(lo, _LOW), min(hi, _HIGH))
             case Op("add" | "sub" | "neg"):
-                return self.span_of(linear(e))
+                return self.span_of(self.form(e))
             case _:
                 return _LOW, _HIGH
 
@@ -137,7 +152,7 @@ class Integers:
         return self._less_by_terms(x, y) or self._less_by_parts(x, y)
 
     def _less_by_terms(self, x: Expr, y: Expr) -> bool:
-        a, b = linear(x), linear(y)
+        a, b = self.form(x), self.form(y)
         # s + c <= t + d where s <= t and c <= d
         for s, t in ((s, t) for s, n in a.terms.items() for t, k in b.terms.items() if n == k == 1):
             fits = isinstance(s, Op) and s is not t and (s, t) != (x, y) and self.le(s, t)
@@ -232,7 +247,7 @@ class Integers:
             return self.div(x - self.times(whole, divisor), divisor) + whole
         zero = number(0)
         up = self.max(self.expr(x), zero)
-        down = self.expr(linear(self.max(self.expr(-x), zero)) + linear(divisor) - 1)
+        down = self.expr(self.form(self.max(self.expr(-x), zero)) + self.form(divisor) - 1)
         return Linear({self._quotient(up, divisor): 1}) + Linear({self._quotient(down, divisor): -1})
 
     def _multiple(self, x: Linear, divisor: Expr) -> Linear:

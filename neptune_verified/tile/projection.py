@@ -63,6 +63,8 @@ class Projection:
 
     def __init__(self, z: Integers, columns: Axis, rows: Axis | None) -> None:
         self.z, self.columns, self.rows = z, columns, rows
+        #: The number of columns (an extent below 0 means none).
+        self.length = z.max(columns.extent, number(0))
 
     def interval(self, constraints: list[Constraint], sparse: bool = True) -> Interval | None:
         """The columns of some row of the tile that satisfy the constraints, or more; None where there are none.
@@ -164,7 +166,7 @@ class Projection:
     # -- the interval ----------------------------------------------------------------------------------------
 
     def _close(self, b: _Bounds) -> Interval | None:
-        z, zero, length = self.z, number(0), self.columns.extent
+        z, zero, length = self.z, number(0), self.length
         lo: Expr = zero
         if b.low:
             lo = z.expr(b.low[0])

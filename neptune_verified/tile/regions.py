@@ -19,8 +19,8 @@ from neptune_verified.tile.projection import Interval, Projection
 
 #: More intervals than this become one that spans them all.
 INTERVALS = 3
-#: More loops than this are not worth their text.
-LOOPS = 6
+#: More loops than this are not worth their text, and neither is a loop for the full ones of so few columns.
+LOOPS, FEW = 6, 128
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,9 @@ def phases(p: Expr, columns: Axis, rows: Axis | None, z: Integers, whole: bool =
     full = tiles.full(p) if whole else []
     pieces: list[tuple[Expr, Expr, bool]] = []
     for k, v in enumerate(live):
+        if z.span(v.hi)[1] <= FEW:
+            pieces += tiles.cut(v, [])
+            continue
         own = full if len(live) == 1 else [full[k]] if len(full) == len(live) else full[:1] if len(full) == 1 else []
         pieces += tiles.cut(v, own)
     if len(pieces) > LOOPS:
@@ -65,7 +68,7 @@ class _Tiles:
     def __init__(self, z: Integers, columns: Axis, rows: Axis | None) -> None:
         self.z, self.columns = z, columns
         self.projection = Projection(z, columns, rows)
-        self.length = columns.extent
+        self.length = self.projection.length
 
     def live(self, p: Expr) -> list[_Range]:
         return self._ascending(self._intervals(p, True))
