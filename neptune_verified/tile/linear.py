@@ -58,7 +58,7 @@ class Integers:
             case Axis():
                 return 0, LENGTH_LIMIT - 1
             case _ if e is self.first or e is self.last:
-                return 0, LENGTH_LIMIT - 1
+                return 0, (int(self.extent.value) if isinstance(self.extent, Const) else LENGTH_LIMIT) - 1
             case _ if e is self.block:
                 return 1, BLOCK_LIMIT
             case Op("max", (x, y)):

@@ -78,7 +78,7 @@ def integers(program: Program, columns: Axis, row: Axis | None) -> Integers:
             lo = max(lo, 1)
         return lo, hi
 
-    extent = row.extent if row is not None and isinstance(row.extent, Size) else None
+    extent = row.extent if row is not None and isinstance(row.extent, Size | Const) else None
     first, last = (first_of(row), last_of(row)) if row is not None else (None, None)
     return Integers(span, first, last, extent, block_of(columns))
 

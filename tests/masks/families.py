@@ -203,29 +203,39 @@ def live(family: Family, m: int, n: int, scalars: Mapping[str, int]) -> Bools:
     return np.broadcast_to(family.mask(i, j, {"M": m, "N": n, **scalars}), (m, n)).astype(bool)
 
 
+_MEANING: dict[str, Callable[..., int]] = {
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "neg": lambda x: -x,
+    "max": max, "min": min, "floordiv": lambda x, y: x // y, "cast": lambda x: x,
+}  # fmt: skip
+
+
 class Overflow(AssertionError):
     pass
 
 
-def value(e: Expr, env: Mapping[Expr, int]) -> int:
+def value(e: Expr, env: Mapping[Expr, int], memo: dict[Expr, int] | None = None) -> int:
     """What Triton computes: ``//`` truncates (an argument < 0 is refused), and 32 bits must hold what is typed so."""
+    memo = {} if memo is None else memo
+    if e not in memo:
+        memo[e] = _value(e, env, memo)
+    return memo[e]
+
+
+def _value(e: Expr, env: Mapping[Expr, int], memo: dict[Expr, int]) -> int:
     match e:
         case Const(number):
             return int(number)
         case Size() | Var() | Axis():
             return env[e]
         case Op(name, args, dtype):
-            a = [value(x, env) for x in args]
+            a = [value(x, env, memo) for x in args]
             if name == "floordiv":
-                assert a[0] >= 0 and a[1] > 0, f"{a[0]} // {a[1]}"
-            result = {
-                "add": lambda: a[0] + a[1], "sub": lambda: a[0] - a[1], "mul": lambda: a[0] * a[1],
-                "neg": lambda: -a[0], "max": lambda: max(a), "min": lambda: min(a),
-                "floordiv": lambda: a[0] // a[1], "cast": lambda: a[0],
-            }[name]()  # fmt: skip
+                assert a[0] >= 0, f"{a[0]} // {a[1]}"
+                assert a[1] > 0, f"{a[0]} // {a[1]}"
+            result = int(_MEANING[name](*a))
             if not -(2**31) <= result < 2**31 and dtype == "int32":
                 raise Overflow(f"{e} is {result}")
-            return int(result)
+            return result
         case _:
             raise TypeError(type(e).__name__)
 
@@ -241,8 +251,9 @@ def faults(found: Iterable[Phase], mask: Bools, env: Mapping[Expr, int], tight: 
     rows = mask[env[FIRST] : env[LAST] + 1]
     visited: list[int] = []
     wrong: list[str] = []
+    memo: dict[Expr, int] = {}
     for p in found:
-        lo, hi = value(p.lo, env), value(p.hi, env)
+        lo, hi = value(p.lo, env, memo), value(p.hi, env, memo)
         if lo % block or hi % block:
             wrong.append(f"[{lo}, {hi}) is no range of tiles of {block}")
         for s in range(lo, hi, block):

@@ -260,13 +260,13 @@ def test_text_compiles(name: str, tmp_path: Path) -> None:
 
 
 def test_lengths_that_are_constants(tmp_path: Path) -> None:
-    q, k, v = (te.placeholder((2, n, 16), F32, s) for s, n in (("q", 40), ("k", 80), ("v", 80)))
-    g = masked(lambda h, i, j: j <= i + 40, q, k, v)
+    q, k, v = (te.placeholder((2, n, 16), F32, s) for s, n in (("q", 40), ("k", 300), ("v", 300)))
+    g = masked(lambda h, i, j: j <= i + 260, q, k, v)
     b = build(g, "constant")
     assert [x.split("\n")[0].split(", ")[1] for x in loops(b)] == ["x0_full_hi", "x0_hi"]
-    arrays = inputs(40, 80)
-    mask = np.arange(80)[None, :] <= np.arange(40)[:, None] + 40
-    assert_refines(b.run(arrays, 16)["o"], reference(**arrays, mask=mask), 1e-5, "40, 80")
+    arrays = inputs(40, 300)
+    mask = np.arange(300)[None, :] <= np.arange(40)[:, None] + 260
+    assert_refines(b.run(arrays, 16)["o"], reference(**arrays, mask=mask), 1e-5, "40, 300")
     kernel = nv.compile(nv.Program.from_te(g.inputs, g.outputs, name="constant"), target="cuda:90")
     assert crosscompile(kernel.source, "constant", "cuda:90", tmp_path)
 
