@@ -58,6 +58,13 @@ class TileBuilder:
         self.stage = ""
         #: Values that an inserted rounding applies to: every use of them sees the rounded value.
         self.rounded: dict[Expr, str] = {}
+        #: Axes none of whose lanes is out of range in the loop that is built.
+        self.inside: frozenset[Axis] = frozenset()
+        #: What must hold at an element of the stream axis that counts, in the term that is built; None where nothing can
+        #: leak from the others.
+        self.counts: Expr | None = None
+        #: Loads under a mask of the elements that count for some row.
+        self.guarded: set[str] = set()
 
     def _nested_axes(self) -> tuple[dict[Axis, None], dict[Axis, None]]:
         """Axes of the reductions that are computed in place: those held whole, and those looped over."""
@@ -107,13 +114,27 @@ class TileBuilder:
     def both(self, a: Value | None, b: Value) -> Value:
         return b if a is None else self.elementwise("and", (a, b), "bool")
 
+    def some_row_counts(self, k: Axis) -> Value | None:
+        """The lanes of ``k`` whose element counts for some row of the tile that there is."""
+        if self.counts is None or k not in self.counts.free:
+            return None
+        alive = self.lower(self.counts)
+        for a in [a for a in alive.axes if a is not k]:
+            if not self.exact(a):
+                alive = self.both(alive, self.lane(a))
+            rest = tuple(x for x in alive.axes if x is not a)
+            alive = self.assign("reduce", (alive,), "bool", axes=rest, attr=("any", alive.axes.index(a)))
+        return alive
+
     def is_tile(self, a: Axis) -> bool:
         return (
             a in self.blocked or a in self.stream_tiles or a in self.nest.inner or a in self.nested or a in self.looped
         )
 
     def exact(self, a: Axis) -> bool:
-        """No lane of the axis's tiles is ever out of range."""
+        """No lane of the axis's tiles is ever out of range (here)."""
+        if a in self.inside:
+            return True
         if a in self.blocked or a in self.stream_tiles or a in self.looped:
             return False
         return isinstance(a.extent, Const) and padded(a) == a.extent.value

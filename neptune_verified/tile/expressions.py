@@ -40,6 +40,9 @@ TRANSCENDENTAL = ("exp", "exp2", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf
 class TileExpressions(TileBuilder):
     """Lowers expressions; one instance per kernel."""
 
+    #: A mask that loads take in addition.
+    alive: Value | None = None
+
     def level(self, e: Expr) -> int:
         """Index of the innermost scope that ``e`` needs."""
         if e not in self.levels:
@@ -126,9 +129,14 @@ class TileExpressions(TileBuilder):
             if not (isinstance(expr, Axis) and expr.extent is extent):
                 for test in self._bounds(expr, value, extent):
                     mask = self.both(mask, test)
+        if self.alive is not None and set(self.alive.axes) <= set(axes):
+            mask = self.both(mask, self.alive)
         aligned = tuple(self.align(v, axes) for v in indices)
         args = (*aligned, *((self.align(mask, axes),) if mask else ()))
-        return self.assign("load", args, e.dtype, axes=axes, attr=(e.tensor, len(indices)), scope=scope)
+        result = self.assign("load", args, e.dtype, axes=axes, attr=(e.tensor, len(indices)), scope=scope)
+        if self.alive is not None:
+            self.guarded.add(result.name)
+        return result
 
     def _bounds(self, expr: Expr, value: Value, extent: Expr) -> list[Value]:
         if in_range(expr, extent):
@@ -191,6 +199,9 @@ class TileExpressions(TileBuilder):
         value = self.lower(body)
         dtype = value.dtype
         value = self.cast(value, wide(dtype))
+        if self.counts is not None and axis in self.counts.free:
+            fill = self.assign("const", (), value.dtype, attr=(number_of(REDUCERS[reducer].neutral(dtype)),))
+            value = self.elementwise("select", (self.lower(self.counts), value, fill), value.dtype)
         for a in (axis, *more):
             value = self._reduce_one(reducer, a, value, dtype)
         return value
@@ -230,8 +241,19 @@ class TileExpressions(TileBuilder):
         return self.assign("dot", args, "float32", axes=(c.m, c.n), attr=("ieee",), scope=None)
 
     def _operand(self, e: Expr, dtype: str, dims: tuple[Axis, Axis], k: Axis, is_load: bool) -> Value:
-        """An operand with dimensions ``dims``; lanes of ``k`` out of range are 0 (a masked load gives 0 already)."""
-        value = self.broadcast(self.narrow(e, dtype), self.sorted(dims))
+        """An operand with dimensions ``dims``; lanes of ``k`` out of range are 0 (a masked load gives 0 already).
+
+        So are those that count for no row, in an operand that has no rows: 0 times what stands there may be NaN."""
+        alive = (
+            self.some_row_counts(k) if not (set(dims) - {k}) & (self.counts.free if self.counts else set()) else None
+        )
+        self.alive = alive if is_load else None
+        loaded = self.narrow(e, dtype)
+        self.alive = None
+        value = self.broadcast(loaded, self.sorted(dims))
+        if alive is not None and loaded.name not in self.guarded:
+            zero = self.assign("const", (), value.dtype, attr=(const(0, value.dtype).value,))
+            value = self.elementwise("select", (alive, value, zero), value.dtype)
         if self.interpreted and dtype == "bfloat16":  # products of bfloat16 numbers are exact in float32
             dtype = "float32"
             value = self.cast(self.cast(value, "bfloat16"), dtype)

@@ -4,7 +4,9 @@ A *value* is a tile with one dimension per axis of ``axes``, in the kernel's axi
 
     Assign(dst, op, args, attr)    dst = op(args), see OPS below
     Rebind(dst, src)               a carried value takes its new value
-    For(axis, tiled, body)         over all values of an axis, or over its tiles
+    Bound(symbol, value)           a scalar integer of loop bounds, over sizes, program indices, earlier bounds, and the
+                                   symbols ``first_of``, ``last_of`` (row of the tile) and ``block_of`` (tile size)
+    For(axis, tiled, body)         over all values of an axis, or over its tiles, or over those from ``lo`` to ``hi``
     Store(output, indices, value, mask)
 
 Operations of Assign::
@@ -23,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from neptune_verified.ir.expr import Axis, Expr
+from neptune_verified.ir.expr import Axis, Expr, Var, var
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,34 @@ class Rebind:
 
 @dataclass(slots=True)
 class For:
-    """``tiled``: ``axis`` is a tile of BLOCK indices in each step; otherwise one index."""
+    """``tiled``: ``axis`` is a tile of BLOCK indices in each step; otherwise one index. ``lo`` and ``hi``: the first index
+    of the first tile and the end, multiples of BLOCK (None: all tiles)."""
 
     axis: Axis
     tiled: bool
     body: list[Statement] = field(default_factory=list)
+    lo: Expr | None = None
+    hi: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    symbol: Var
+    value: Expr
+
+
+def first_of(a: Axis) -> Var:
+    """The first index of the program's tile of a blocked axis."""
+    return var(f"{a.name}.first", "int32")
+
+
+def last_of(a: Axis) -> Var:
+    """The last index of the program's tile that lies in the axis."""
+    return var(f"{a.name}.last", "int32")
+
+
+def block_of(a: Axis) -> Var:
+    return var(f"{a.name}.block", "int32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +89,7 @@ class Store:
     mask: Value | None
 
 
-Statement = Assign | Rebind | For | Store
+Statement = Assign | Rebind | For | Store | Bound
 
 
 def reads(s: Statement) -> tuple[Value, ...]:
@@ -76,7 +101,7 @@ def reads(s: Statement) -> tuple[Value, ...]:
             return (src,)
         case Store(indices=indices, value=value, mask=mask):
             return (*indices, value, *((mask,) if mask else ()))
-        case For():
+        case For() | Bound():
             return ()
 
 

@@ -43,6 +43,8 @@ from neptune_verified.tile.htile import (
     Value,
     reads,
 )
+from neptune_verified.tile.masks import Mask, assume
+from neptune_verified.tile.passes import LoopPlan, mask_of, plan
 
 
 def lower(verified: VerifiedProgram, target: str = "", strict_rounding: bool = False) -> TileProgram:
@@ -58,6 +60,10 @@ def lower(verified: VerifiedProgram, target: str = "", strict_rounding: bool = F
 
 
 class _Kernel(TileExpressions):
+    #: Conditions that hold in the loop that is built, and the mask of its pass.
+    given: dict[Expr, Expr]
+    mask: Mask
+
     def build(self) -> TileKernel:
         for h in self.nest.hoists:
             self.stage = h.name
@@ -126,17 +132,28 @@ class _Kernel(TileExpressions):
             changed = sweep(self.scopes[0].statements)
 
     def _pass(self, p: Pass) -> None:
-        top = self.scopes[0]
         for c in p.carried:
             self.stage = c.name
             self.top_assign(self.carry(c), "full", attr=(number_of(c.neutral),))
+        mask = mask_of(self.nest, p, self.kinds)
+        found = plan(self.program, self.nest, p, self.blocked, mask, self._has_dot(p))
+        loops = [self._loop(p, x, mask) for x in found.loops]
+        for x in found.bounds:
+            self._note_sizes(x.value)
+        self.scopes[0].statements += [*found.bounds, *loops]
+
+    def _loop(self, p: Pass, loop: LoopPlan, mask: Mask) -> For:
+        """The pass over the tiles of one loop; in a full one with no mask of the stream axis."""
+        self.given = mask.holds() if loop.full else {}
+        self.mask = mask
+        self.inside = frozenset(p.stream) if loop.full else frozenset()
         names = frozenset({T, *(c.name for c in p.carried), *(c.new.name for c in p.carried)})
-        loops = [For(a, a is p.stream[-1]) for a in p.stream]
-        for outer, loop in pairwise(loops):
-            outer.body.append(loop)
+        loops = [For(a, a is p.stream[-1], [], loop.lo, loop.hi) for a in p.stream]
+        for outer, inner in pairwise(loops):
+            outer.body.append(inner)
         self.scopes.append(Scope(loops[-1].body, frozenset(p.stream), names))
         self.levels.clear()
-        self._find_roundings([term(self.nest, p, c) for c in p.carried if c.value.reducer == "sum"], p.stream[-1])
+        self._find_roundings([self._term(p, c) for c in p.carried if c.value.reducer == "sum"], p.stream[-1])
         updates = [(c, self._update(p, c)) for c in p.carried]
         for out in p.stores:
             self._store(out, output_expr(self.nest, out, p))
@@ -144,7 +161,22 @@ class _Kernel(TileExpressions):
             loops[-1].body.append(Rebind(self.carry(c), new))
         self.scopes.pop()
         self.levels.clear()
-        top.statements.append(loops[0])
+        self.given, self.inside = {}, frozenset()
+        return loops[0]
+
+    def _term(self, p: Pass, c: Carried) -> Expr:
+        return assume(term(self.nest, p, c), self.given)
+
+    def _has_dot(self, p: Pass) -> bool:
+        """Some reduction of the pass, its own or one in a term, is a matrix product."""
+        for c in p.carried:
+            body = term(self.nest, p, c)
+            if self._contraction(c.value.reducer, p.stream[-1], body):
+                return True
+            inner = [x for x in subterms(body) if isinstance(x, Reduce) and len(x.axes) == 1]
+            if any(self._contraction(x.reducer, x.axes[0], x.body) for x in inner):
+                return True
+        return False
 
     def _find_roundings(self, terms: list[Expr], axis: Axis) -> None:
         for e in terms:
@@ -164,13 +196,15 @@ class _Kernel(TileExpressions):
         self.stage = c.name
         if c.value.dtype in SIXTEEN:
             self.note(f"carried in float32 and rounded once to {c.value.dtype}")
-        if c.repair and any(_narrowing(x) and contains(x, self._running(p)) for x in subterms(term(self.nest, p, c))):
+        if c.repair and any(_narrowing(x) and contains(x, self._running(p)) for x in subterms(self._term(p, c))):
             self.note("the rounding of a value that is repaired is taken of the running value")
         h = self.lower(_widened(substitute(step(self.nest, p, c), {var(T, c.value.dtype): c.var})))
         new = Value(c.new.name, self.sorted(c.axes), wide(c.value.dtype))
-        body = term(self.nest, p, c)
+        body = self._term(p, c)
         axis = p.stream[-1]
         contraction = self._contraction(c.value.reducer, axis, body)
+        leaks = not self.given and self.mask.reaches(body, axis)
+        self.counts = self.mask.predicate if leaks else None
         if contraction is not None:
             dims = (contraction.m, contraction.n)
             acc = self.broadcast(h, dims)
@@ -183,6 +217,7 @@ class _Kernel(TileExpressions):
             combined = self.combine(c.value.reducer, h, local)
             full = self.broadcast(combined, new.axes)
             self.emit(new, "op", (full,), ("copy",), self.scopes[-1])
+        self.counts = None
         return new
 
     @staticmethod

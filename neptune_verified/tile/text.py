@@ -2,60 +2,35 @@
 
 from __future__ import annotations
 
-import keyword
 from collections import Counter
 
-from neptune_verified.ir.expr import Axis, Const, Expr, Op, Size
-from neptune_verified.tile.htile import Assign, For, Rebind, Statement, Store, TileKernel, Value, reads
-from neptune_verified.tile.ops import HELPERS, TRITON_TYPES, call, literal
+from neptune_verified.ir.expr import Axis
+from neptune_verified.tile.htile import (
+    Assign,
+    Bound,
+    For,
+    Rebind,
+    Statement,
+    Store,
+    TileKernel,
+    Value,
+    reads,
+)
+from neptune_verified.tile.ops import TRITON_TYPES, call, literal
+from neptune_verified.tile.scalars import ScalarPrinter
 
 _ALWAYS_INLINE = ("const", "size", "align")
 _INLINE = ("op", "cast", "broadcast", "permute", "reduce", "dot")
 _WIDTH = 100
 
 
-class Names:
-    """Python identifiers of a kernel: unique, and none of those that the text uses itself."""
-
-    def __init__(self, taken: tuple[str, ...]) -> None:
-        self.taken = {*taken, *keyword.kwlist, "tl", "triton", "torch", "pid", "float", "range"}
-
-    def fresh(self, wanted: str) -> str:
-        wanted = "".join(ch if ch.isalnum() or ch == "_" else "_" for ch in wanted)
-        wanted = wanted if wanted and not wanted[0].isdigit() else f"v_{wanted}"
-        name, k = wanted, 1
-        while name in self.taken:
-            name, k = f"{wanted}_{k}", k + 1
-        self.taken.add(name)
-        return name
-
-
-class BodyPrinter:
+class BodyPrinter(ScalarPrinter):
     def __init__(self, kernel: TileKernel) -> None:
-        self.kernel = kernel
-        outputs = [o.name for o in kernel.outputs]
-        self.tensors = {t: f"{t}_ptr" for t in (*kernel.tensors, *outputs)}
-        strides = [f"stride_{t}_{d}" for t in self.tensors for d in range(16)]
-        self.names = Names((*kernel.sizes, *kernel.tensors, *outputs, *self.tensors.values(), *strides, *HELPERS))
-        self.blocks = {a: self.names.fresh(f"BLOCK_{a.name.upper()}") for a in kernel.order if a not in kernel.blocks}
-        self.axis = {a: self.names.fresh(a.name) for a in self._axes()}
+        super().__init__(kernel)
         self.values: dict[str, str] = {}
         self.uses: Counter[str] = Counter()
-        self.helpers: dict[str, None] = {}
         self.text: dict[str, str] = {}
         self._count(kernel.body)
-
-    def _axes(self) -> list[Axis]:
-        found = dict.fromkeys((*self.kernel.grid, *self.kernel.order))
-
-        def walk(statements: tuple[Statement, ...] | list[Statement]) -> None:
-            for s in statements:
-                if isinstance(s, For):
-                    found[s.axis] = None
-                    walk(s.body)
-
-        walk(self.kernel.body)
-        return list(found)
 
     def _count(self, statements: tuple[Statement, ...] | list[Statement]) -> None:
         for s in statements:
@@ -78,7 +53,9 @@ class BodyPrinter:
             if a in self.kernel.blocked:
                 count = f"tl.cdiv({count}, {self.blocks[a]})"
             place = "pid" if k == 0 else f"(pid % {count})"
-            if a in self.kernel.blocked:
+            if a in self.kernel.blocked and self._bounded_by(a):
+                lines += self._tile_ends(a, place)
+            elif a in self.kernel.blocked:
                 lines.append(f"{self.axis[a]} = {place} * {self.blocks[a]} + tl.arange(0, {self.blocks[a]})")
             else:
                 lines.append(f"{self.axis[a]} = {place}")
@@ -105,8 +82,13 @@ class BodyPrinter:
                     lines.append(f"{self.name(dst)} = {self.use(src)}")
                 case Store():
                     lines.append(self.store(s))
-                case For(axis, tiled, body):
-                    lines += self.loop(axis, tiled, body)
+                case Bound(symbol, value):
+                    text = self.bound(value)
+                    axis, stem, _ = symbol.name.rsplit(".", 2)
+                    self.scalars[symbol] = self.names.fresh(f"{axis}_{stem}")
+                    lines.append(f"{self.scalars[symbol]} = {text}")
+                case For():
+                    lines += self.loop(s)
         return lines
 
     @staticmethod
@@ -131,14 +113,18 @@ class BodyPrinter:
         # Not across a loop or a rebinding of a carried value.
         return not any(isinstance(x, For | Rebind) for x in statements[k:at])
 
-    def loop(self, a: Axis, tiled: bool, body: list[Statement]) -> list[str]:
-        extent, name = self.extent(a), self.axis[a]
-        if not tiled:
-            return [f"for {name} in range(0, {extent}):", *(f"    {x}" for x in self._block(body))]
+    def loop(self, s: For) -> list[str]:
+        a, extent, name = s.axis, self.extent(s.axis), self.axis[s.axis]
+        if not s.tiled:
+            return [f"for {name} in range(0, {extent}):", *(f"    {x}" for x in self._block(s.body))]
         block = self.blocks[a]
-        start = self.names.fresh(f"{name}_start")
-        head = [f"for {start} in range(0, {extent}, {block}):", f"    {name} = {start} + tl.arange(0, {block})"]
-        return head + [f"    {x}" for x in self._block(body)]
+        if a not in self.starts:
+            self.starts[a] = self.names.fresh(f"{name}_start")
+        start = self.starts[a]
+        lo = "0" if s.lo is None else self.bound(s.lo)
+        hi = extent if s.hi is None else self.bound(s.hi)
+        head = [f"for {start} in range({lo}, {hi}, {block}):", f"    {name} = {start} + tl.arange(0, {block})"]
+        return head + [f"    {x}" for x in self._block(s.body)]
 
     def store(self, s: Store) -> str:
         pointer = self.pointer(s.output, list(s.indices), s.value.axes)
@@ -161,26 +147,6 @@ class BodyPrinter:
 
     def shape(self, axes: tuple[Axis, ...]) -> str:
         return f"[{', '.join(self.lanes(a) for a in axes)}]"
-
-    def extent(self, a: Axis) -> str:
-        return self.scalar(a.extent)
-
-    def scalar(self, e: Expr) -> str:
-        match e:
-            case Const(value, dtype):
-                return literal(value, dtype)
-            case Size(name):
-                return name
-            case Op(name, args, _):
-                if name == "cast":
-                    return self.scalar(args[0])
-                return call(name if name not in ("floordiv", "floormod") else f"{name}:nonnegative",
-                            [self.scalar(a) for a in args], self.need)  # fmt: skip
-            case _:
-                raise TypeError(f"an extent cannot read {type(e).__name__}")
-
-    def need(self, helper: str) -> None:
-        self.helpers[helper] = None
 
     def expression(self, s: Assign) -> str:
         args = [self.use(a) for a in s.args]

@@ -89,6 +89,13 @@ class Built:
         results = result if isinstance(result, tuple) else (result,)
         return {n: r.double().numpy() for n, r in zip(self.program.outputs, results, strict=True)}
 
+    def run_config(self, arrays: Arrays, config: str | None, tile: int = 0, **scalars: int) -> Arrays:
+        """``run`` in one tile configuration, with scalar arguments."""
+        tensors = [torch.tensor(arrays[t.name]).to(getattr(torch, t.dtype)) for t in self.program.inputs]
+        result = self.kernel(tile)(*tensors, config=config, **scalars)
+        results = result if isinstance(result, tuple) else (result,)
+        return {n: r.double().numpy() for n, r in zip(self.program.outputs, results, strict=True)}
+
     def define(self, arrays: Arrays) -> Arrays:
         return run_program(self.program, arrays)
 
