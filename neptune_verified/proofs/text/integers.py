@@ -36,6 +36,8 @@ class Facts:
         self.known: dict[Expr, z3.ArithRef] = {}
         self.names: dict[str, str] = {}
         self.floats: list[tuple[Expr, bool]] = []
+        #: Arbitrary indices that the facts speak of.
+        self.indices: list[Expr] = []
         #: What was assumed, in order: a key for what has been proved under it.
         self.trail: tuple[tuple[Expr, bool], ...] = ()
         self.answers: dict[tuple[Expr, tuple[tuple[Expr, bool], ...]], bool | None] = {}
@@ -140,7 +142,7 @@ class Facts:
 
     @contextmanager
     def case(self, *conditions: tuple[Expr, bool]) -> Iterator[None]:
-        before, floats = self.trail, list(self.floats)
+        before, floats, indices = self.trail, list(self.floats), list(self.indices)
         self.solver.push()
         try:
             for c, truth in conditions:
@@ -148,13 +150,15 @@ class Facts:
             yield
         finally:
             self.solver.pop()
-            self.trail, self.floats = before, floats
+            self.trail, self.floats, self.indices = before, floats, indices
 
     def add(self, c: Expr, truth: bool = True) -> None:
         formula = self.bool(c)
         self.solver.add(formula if truth else z3.Not(formula))
         self.trail = (*self.trail, (c, truth))
-        if isinstance(c, Op) and not is_integer_atom(c) and c.name not in ("and", "or", "not"):
+        if isinstance(c, Op) and c.name == "lt" and isinstance(c.args[0], Size) and c.args[0] not in self.indices:
+            self.indices.append(c.args[0])
+        if not is_integer_atom(c) and not (isinstance(c, Const) or (isinstance(c, Op) and c.name in ("and", "or", "not"))):
             self.floats.append((c, truth))
 
     def holds(self, c: Expr) -> bool:

@@ -145,6 +145,9 @@ class Matcher:
     def operations(self, t: Op, s: Op) -> bool:
         if t.name == "cast" and t.args[0].dtype != s.args[0].dtype:
             return self.differ("O16", f"a cast from {t.args[0].dtype} where the definition casts {s.args[0].dtype}")
+        if t.name == "mul" and (atom := self.choice(*t.args, *s.args)) is not None:
+            # A factor that is 0 in one case makes the other one irrelevant there: the case goes around the product.
+            return self.split(atom, t, s)
         pairs = list(zip(t.args, s.args, strict=True))
         if t.name in _COMMUTE:
             before = self.blame
@@ -153,9 +156,21 @@ class Matcher:
             kept, self.blame = self.blame, before
             if self.equal(t.args[0], s.args[1]) and self.equal(t.args[1], s.args[0]):
                 return True
+            if t.name == "mul" and self.constant_of(t) == 0 == self.constant_of(s):
+                return True  # 0 times any finite value
             self.blame = max(kept, self.blame, key=lambda b: b[0])
             return False
         return all(self.equal(a, b) for a, b in pairs)
+
+    def choice(self, *factors: Expr) -> Expr | None:
+        """An open condition on which a factor depends, conversions aside."""
+        for e in factors:
+            e = self.head(e)
+            while isinstance(e, Op) and e.name == "cast":
+                e = self.head(e.args[0])
+            if isinstance(e, Op) and e.name == "select":
+                return self.open_atom(e.args[0])
+        return None
 
     def reads(self, t: Read, s: Read) -> bool:
         if t.tensor != s.tensor:
@@ -176,10 +191,20 @@ class Matcher:
 
     def split(self, atom: Expr, t: Expr, s: Expr) -> bool:
         for truth in (True, False):
-            with self.facts.case((atom, truth)):
+            with self.facts.case((atom, truth), *self.instances(atom, truth)):
+                if self.truth(atom) is not truth:
+                    return self.differ(self.reason, f"a condition that stays open: {_name(atom)}")
                 if not self.equal(t, s):
                     return False
         return True
+
+    def instances(self, atom: Expr, truth: bool) -> list[tuple[Expr, bool]]:
+        """What "none of the lanes" and "all of the lanes" say of the lanes at hand."""
+        if not isinstance(atom, Reduce) or len(atom.axes) != 1 or (atom.reducer, truth) not in (("any", False), ("all", True)):
+            return []
+        a = atom.axes[0]
+        inside = [x for x in self.facts.indices if self.facts.holds(op("lt", x, a.extent))]
+        return [(substitute(atom.body, {a: x}), truth) for x in inside]
 
     def truth(self, c: Expr) -> bool | None:
         """What the facts say of a truth value; None where they leave it open."""
@@ -215,6 +240,8 @@ class Matcher:
         for fact, truth in reversed(self.facts.floats):
             if fact is c or self.same_atom(fact, c):
                 return truth
+            if isinstance(fact, Reduce) and isinstance(c, Reduce) and self.quietly(fact, c):
+                return truth
             if isinstance(fact, Op) and fact.name == "ne" and self.same_atom(op("eq", *fact.args), c):
                 return not truth
         return None
@@ -229,6 +256,13 @@ class Matcher:
             return False
         before = self.blame
         found = self.either(x, y) or (f in ("eq", "ne") and self.either((x[1], x[0]), y))
+        self.blame = before
+        return found
+
+    def quietly(self, a: Expr, b: Expr) -> bool:
+        """Equality of which no difference is to be reported."""
+        before = self.blame
+        found = self.equal(a, b) or self.equal(b, a)
         self.blame = before
         return found
 
