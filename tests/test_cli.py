@@ -46,7 +46,7 @@ def test_the_folder_is_complete_and_checks(built: tuple[Path, str]) -> None:
         "program.json", "loop.json", "kernel.py", "certificate.json", "report.md", "report.html",
     }  # fmt: skip
     assert (folder / "kernel.py").read_text().startswith("# proved O1-O14, O16\n")
-    assert (folder / "report.md").read_text().splitlines()[0].count("O1-O7")
+    assert (folder / "report.md").read_text().splitlines()[0].count("O1-O14")
     done = run("check", str(folder))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok" in done.stdout.splitlines()[-1]
@@ -91,7 +91,7 @@ def test_the_report_in_a_browser(built: tuple[Path, str], tmp_path: Path, monkey
     done = run("report", str(folder), "--open")
     assert done.returncode == 0, done.stderr
     assert seen.read_text() == (folder / "report.html").as_uri()
-    (folder / "report.html").write_text((folder / "report.html").read_text().replace("proved O1-O7", "proved O1-O16"))
+    (folder / "report.html").write_text((folder / "report.html").read_text().replace("proved O1-O14", "proved O1-O16"))
     done = run("report", str(folder), "--open")
     assert done.returncode == 1
     assert "report.html is not the report of certificate.json; write it anew" in done.stderr

@@ -16,10 +16,10 @@ from neptune_verified.proofs.text import TextProof, read_back
 from neptune_verified.tile.emit import emit
 from neptune_verified.tile.lower import lower
 
-TARGET = "cuda:90"
+TARGET = "interpret"
 EXTRA = {
     "roundings": ["p: to float16, an operand of a dot"],
-    "kernel": {"target": "cuda:90", "configurations": {"k": ("a", "b")}},
+    "kernel": {"target": TARGET, "configurations": {"k": ("a", "b")}},
 }
 
 
@@ -36,9 +36,10 @@ def emitted(verified: VerifiedProgram) -> tuple[str, TextProof]:
     return text, read_back(loops, text, TARGET, definition)
 
 
-def write(folder: Path, verified: VerifiedProgram) -> Path:
+def write(folder: Path, verified: VerifiedProgram, kernel_of: VerifiedProgram | None = None) -> Path:
+    """``kernel_of``: the program whose kernel is written, if it is another one."""
     program = verified.loops.program
-    source, proof = emitted(verified)
+    source, proof = emitted(kernel_of or verified)
     files = {
         "program.json": program_to_json(program),
         "loop.json": loops_to_json(verified.loops, SEMANTICS_VERSION),

@@ -81,6 +81,15 @@ KERNEL = [
     Tamper("a byte of the kernel", kernel(lambda s: s.replace("range(0, ", "range(1, ")), KERNEL_CHANGED),
     Tamper("a line more in the kernel", kernel(lambda s: s + "X = 0\n"), KERNEL_CHANGED),
     Tamper("a blank more in the kernel", kernel(lambda s: s + " "), KERNEL_CHANGED),
+    Tamper("a kernel rewritten, and its hash", kernel(lambda s: s.replace("range(0, ", "range(1, ")), "kernel.py: O8: ", sealed=True),
+    Tamper("a mask widened, and its hash", kernel(lambda s: s.replace(" < N)", " <= N)")), "kernel.py: O11: ", sealed=True),
+    Tamper("a kernel's code removed, and its hash", kernel(lambda s: s[: s.index("@triton.jit")]), "kernel.py: O13: ", sealed=True),
+    Tamper("code added, and its hash", kernel(lambda s: s + "X = 1\n"), "kernel.py: O13: ", sealed=True),
+    Tamper("Triton left out, and its hash", kernel(lambda s: s.replace("import triton\n", "")), "kernel.py: O13: ", sealed=True),
+    Tamper("the kernel's target", certificate(lambda c: c["kernel"].clear()), "certificate.json: kernel: its target is None"),
+    Tamper("what was proved of the text", certificate(lambda c: c["text"].clear()), "certificate.json: text: it says something else"),
+    Tamper("a proof of the text left out", certificate(lambda c: c["text"].pop()), "certificate.json: text: it says something else"),
+    Tamper("what a proof of the text covers", certificate(lambda c: c["text"][0].update(covers="all")), "certificate.json: text: it says something else"),
     Tamper("an empty kernel", kernel(lambda s: ""), "kernel.py: "),
     Tamper("another definition in the docstring", kernel(lambda s: s.replace("definition: sha256:", "definition: sha256:0")), "kernel.py: its docstring names sha256:0"),
     Tamper("no definition in the docstring", kernel(lambda s: s.replace("definition: ", "about: ")), "kernel.py: its docstring names no definition at all", sealed=True),
@@ -293,15 +302,10 @@ NO_STREAM = Tamper(
 )
 TAMPERS = [*KERNEL, *CERTIFICATE, *LOOP, *PROGRAM]
 #: What is not seen: the kernel text is bound by its hash alone until O13 (docs/certificate.md, "What check reports").
-UNDETECTED = [
-    Tamper("a kernel rewritten, and its hash", kernel(lambda s: s.replace("range(0, ", "range(1, ")), "", sealed=True),
-    Tamper("a kernel's code removed, and its hash", kernel(lambda s: s.replace("X = 1\n", "")), "", sealed=True),
-]
 #: What the certificate records of the run and of the kernel; ``check`` states none of it anew.
 RECORDS = [
     Tamper("tools", certificate(lambda c: c["tools"].update(z3="0")), ""),
     Tamper("limits", certificate(lambda c: c["limits"].update(z3_ms=1)), ""),
     Tamper("roundings", certificate(lambda c: c["roundings"].clear()), ""),
-    Tamper("the kernel's target", certificate(lambda c: c["kernel"].clear()), ""),
     Tamper("times", certificate(lambda c: entry(c, "O1")["routes"][0].update(ms=0.0)), ""),
 ]

@@ -61,8 +61,9 @@ def test_an_untouched_folder_is_fine_and_its_definition_is_shown(folder: Folder,
     lines = report.text().splitlines()
     assert lines[0] == "proved O1-O14, O16"
     assert "  p[i, j] = ee[i, j] / l[i]" in lines
-    assert lines[-2:] == [
+    assert lines[-3:] == [
         f"{len(report.checked)} of {len(report.checked)} statements proved again, scripts run by z3",
+        "kernel.py read back and proved: 2 kernels and tile configurations",
         "attention: ok",
     ]
 
@@ -96,9 +97,10 @@ def test_progress_is_told_of_every_statement(folder: Folder) -> None:
 
 
 def test_one_character_of_the_kernel(folder: Folder) -> None:
-    edit_text(folder, "kernel.py", lambda s: s.replace("X = 1", "X = 2"))
-    (problem,) = problems(folder)
-    assert problem.startswith("kernel.py: not the file that was certified: it hashes to sha256:")
+    edit_text(folder, "kernel.py", lambda s: s.replace("range(0, ", "range(1, "))
+    hashed, read = problems(folder)
+    assert hashed.startswith("kernel.py: not the file that was certified: it hashes to sha256:")
+    assert read.startswith("kernel.py: O8: ")
 
 
 def test_the_hash_in_the_docstring(folder: Folder) -> None:

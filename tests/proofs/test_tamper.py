@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +19,11 @@ from neptune_verified.proofs import route_z3
 from neptune_verified.proofs.check import check
 from neptune_verified.proofs.discharge import Discharged
 from neptune_verified.proofs.kernel import Proved, Refused, VerifiedProgram, required, verify
+from neptune_verified.proofs.text import TextRefused
 from neptune_verified.proofs.verdict import RouteResult, Verdict
 from tests.definitions import attention, softmax
 from tests.proofs.folders import edit_json, write
-from tests.proofs.tampering import NO_STREAM, RECORDS, TAMPERS, UNDETECTED, Tamper, seal
+from tests.proofs.tampering import NO_STREAM, RECORDS, TAMPERS, Tamper, seal
 
 PROGRAMS = {"attention": attention, "softmax": softmax, "masked_mean": programs.masked_mean}
 CASES = [(t, p) for t in TAMPERS for p in PROGRAMS if p in (t.programs or PROGRAMS)]
@@ -87,7 +87,8 @@ def test_a_file_of_another_program(name: str, other: str, saved: dict[str, Path]
 
 #: a step of ``check`` that is left out -> an edit that is not found then
 STEPS = {
-    "hash": "a byte of the kernel",
+    "hash": "a blank more in the kernel",
+    "kernel_text": "what a proof of the text covers",
     "docstring": "no definition in the docstring",
     "header": "the number of passes",
     "compare": "an assumption added",
@@ -114,20 +115,9 @@ def guarded_at_0() -> LoopProgram:
     return next(m.loops for m in mutants_of("softmax") if m.kind == "guard at a live value")
 
 
-@pytest.mark.parametrize("tamper", UNDETECTED, ids=[t.name for t in UNDETECTED])
-def test_what_is_not_detected_is_documented(tamper: Tamper, saved: dict[str, Path], tmp_path: Path) -> None:
-    """Until O13 is there, and only what docs/certificate.md says."""
-    folder = copy(saved, "softmax", tmp_path)
-    tamper.apply(folder)
-    assert problems(folder) == []
-    text = (Path(__file__).parents[2] / "docs" / "certificate.md").read_text()
-    said = re.search(r"whoever rewrites `kernel.py` \*and\* its hash in\s+`certificate.json` is not detected", text)
-    assert said, "docs/certificate.md says so"
-
-
 @pytest.mark.parametrize("tamper", RECORDS, ids=[t.name for t in RECORDS])
 def test_records_of_the_run_are_not_stated_anew(tamper: Tamper, saved: dict[str, Path], tmp_path: Path) -> None:
-    """Tool versions, times, targets and roundings are read by people; no proof rests on them."""
+    """Tool versions, times and roundings are read by people; no proof rests on them."""
     folder = copy(saved, "softmax", tmp_path)
     tamper.apply(folder)
     assert problems(folder) == []
@@ -177,7 +167,12 @@ def test_consistent_forgeries_of_wrong_loop_programs(tmp_path: Path) -> None:
     """Refused for what loop.json says, never for a hash; those that are right after all are accepted by the proofs."""
     accepted = []
     for k, (name, loops) in enumerate(mutants()):
-        folder = write(tmp_path / str(k), forge(loops, name.split(":")[0]))
+        program = name.split(":")[0]
+        forged = forge(loops, program)
+        try:
+            folder = write(tmp_path / str(k), forged)
+        except (TextRefused, ValueError, KeyError):  # no kernel computes it: the right program's stands there
+            folder = write(tmp_path / str(k), forged, verify(base(program).loops))
         found = problems(folder)
         if not found:
             accepted.append(loops)

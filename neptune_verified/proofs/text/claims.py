@@ -52,6 +52,10 @@ class Ground(Protocol):
 
     def facts(self) -> Facts: ...
 
+    def is_uniform(self, x: Size) -> bool:
+        """One number for the whole program: a length, an argument, a digit of the program index."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -184,20 +188,17 @@ class Claims:
         for a, index in zip(c.axes, indices, strict=True):
             if not (m.facts.holds(op("le", zero(), index)) and m.facts.holds(op("lt", index, a.extent))):
                 return m.differ("O13", f"{name} is wanted beyond its axis {a.name}")
+        # A lane of the value at hand that is none of this carried value's: it has no meaning in a claim about all its lanes.
+        for x in {x for i in indices for x in subterms(i) if isinstance(x, Size)}:
+            if x not in moved and not self.ground.is_uniform(x):
+                return m.differ("O13", f"{carry.name}, read along one dimension, where {name} has another")
         claim = Claim(carry, name, tuple(substitute(i, moved) for i in indices))
         known = self.by_carry.get(carry.start)
         if known is not None:
             return self.same(known, claim) or m.differ("O8", f"{carry.name} would have to be {known.name} and {name}")
-        if not all(self.settled(i) for i in claim.indices):
-            return m.differ("O13", f"{carry.name} is {name} at an index that changes in the loop")
         self.by_carry[carry.start] = claim
         self.todo.append(claim)
         return True
-
-    def settled(self, e: Expr) -> bool:
-        """Only lengths, digits of the program index and lanes of the value occur."""
-        names = {x.name for x in subterms(e) if isinstance(x, Size)}
-        return not any("#" in n for n in names) and not any(isinstance(x, Read) for x in subterms(e))
 
     def same(self, a: Claim, b: Claim) -> bool:
         if a.name != b.name:

@@ -7,7 +7,7 @@ does not settle within its limit is open, which never helps a proof.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import z3
@@ -29,7 +29,9 @@ def is_integer_atom(e: Expr) -> bool:
 class Facts:
     """Integer facts as a Z3 solver, and facts about comparisons of floats as a list of (comparison, truth)."""
 
-    def __init__(self) -> None:
+    def __init__(self, elements: Mapping[str, tuple[int, int]]) -> None:
+        """``elements``: least and greatest element of tensors of integers."""
+        self.elements = elements
         self.context = z3.Context()
         self.solver = z3.Solver(ctx=self.context)
         self.solver.set("timeout", _MS)
@@ -92,7 +94,8 @@ class Facts:
         else:
             x = z3.Int(f"?{len(self.known)}", ctx=self.context)
         values = representable_ints(e.dtype)
-        self.side(z3.And(x >= values.start, x < values.stop))
+        low, high = self.elements.get(e.tensor if isinstance(e, Read) else "", (values.start, values.stop - 1))
+        self.side(z3.And(x >= low, x <= high))
         match e:
             case Op("floordiv" | "floormod" as name, (a, b)):
                 u, d = self.int(a), self.int(b)

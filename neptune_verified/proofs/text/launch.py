@@ -7,9 +7,11 @@ order of its own; a division by anything that is no factor left over is refused.
 
 from __future__ import annotations
 
-from neptune_verified.ir.expr import FLOATS, Const, Expr, Size, const, op, size, substitute, subterms
+import math
+
+from neptune_verified.ir.expr import FLOATS, INTS, Const, Expr, Size, const, op, size, substitute, subterms
 from neptune_verified.ir.program import Assumption, Program
-from neptune_verified.proofs.text.calls import cdiv_sum
+from neptune_verified.proofs.text.calls import cdiv_sum, representable_ints
 from neptune_verified.proofs.text.findings import Unproved
 from neptune_verified.proofs.text.integers import Facts, within, zero
 from neptune_verified.proofs.text.library import LIMIT
@@ -72,8 +74,30 @@ class Ground:
     def __init__(self, program: Program, checked: list[Assumption], grid: Grid) -> None:
         self.program, self.checked, self.grid = program, checked, grid
 
+    def is_uniform(self, x: Size) -> bool:
+        return x.name in self.grid.extents or any(x is size(s.name, s.dtype) for s in self.program.sizes)
+
+    def elements(self) -> dict[str, tuple[int, int]]:
+        """Least and greatest element of the integer inputs for which that is declared."""
+        found: dict[str, tuple[int, int]] = {}
+        for t in self.program.inputs:
+            if t.dtype not in INTS:
+                continue
+            values = representable_ints(t.dtype)
+            low, high = values.start, values.stop - 1
+            for a in self.program.assumptions:
+                if a.subject != t.name:
+                    continue
+                if a.kind == "bounded" and a.value is not None:
+                    low, high = max(low, -int(a.value)), min(high, int(a.value))
+                low = max(low, {"nonnegative": 0, "positive": 1}.get(a.kind, low))
+                if a.kind == "at_least" and a.value is not None:
+                    low = max(low, math.ceil(a.value))
+            found[t.name] = (low, high)
+        return found
+
     def facts(self) -> Facts:
-        facts = Facts()
+        facts = Facts(self.elements())
         shape = self.program.shape_sizes()
         for s in self.program.sizes:
             if s.dtype in FLOATS:

@@ -29,6 +29,10 @@ from neptune_verified.proofs.text.syntax import Config, FileText, KernelText, pa
 from neptune_verified.proofs.text.values import Access, Pointer, Stride, Tile, Value, opened
 
 
+_ABI = {
+    "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "int8": "i8", "int16": "i16",
+    "int32": "i32", "int64": "i64", "uint8": "u8", "bool": "i1",
+}  # fmt: skip
 #: Reducers whose results depend on the order, through rounding.
 _ROUNDED = ("sum", "prod", "logaddexp")
 
@@ -73,6 +77,8 @@ def read_back(loops: LoopProgram, source: str, target: str, definition: str | No
     names = [launch.kernel for launch in launcher.launches]
     if sorted(names) != sorted(file.kernels) or {x.table for x in launcher.launches} != set(file.tables):
         raise TextRefused(Finding("O13", "kernel.py", "a kernel or a table is not used, or used twice"))
+    if sorted(f"{k.upper()}_SIGNATURE" for k in names) != sorted(file.signatures):
+        raise TextRefused(Finding("O13", "kernel.py", "a table of argument types is missing, or is no kernel's"))
     proofs = []
     for launch, nest in zip(launcher.launches, loops.nests, strict=True):
         for config in file.tables[launch.table].values():
@@ -80,6 +86,9 @@ def read_back(loops: LoopProgram, source: str, target: str, definition: str | No
                 proofs.append(_KernelProof(file, loops, launcher, launch, nest, config).prove())
             except Unproved as e:
                 raise TextRefused(_finding(e, f", {launch.kernel}, {config.name}")) from None
+            except (ValueError, RecursionError) as e:  # an expression that the reader cannot handle proves nothing
+                what = f"it cannot be read: {type(e).__name__}: {str(e)[:200]}"
+                raise TextRefused(Finding("O13", f"kernel.py:1, {launch.kernel}, {config.name}", what)) from None
     return TextProof(tuple(proofs))
 
 
@@ -145,6 +154,7 @@ class _KernelProof:
             raise Unproved("O13", f"the configuration's blocks are not {', '.join(self.text.blocks)}", self.text.line)
         if len(self.launch.args) != len(self.text.params):
             raise Unproved("O13", f"{len(self.launch.args)} arguments for {len(self.text.params)} parameters", self.launch.line)
+        self.signature()
         env: dict[str, Value] = dict(self.config.blocks)
         sizes = {s.name: s for s in self.program.sizes}
         for name, (kind, what, k) in zip(self.text.params, self.launch.args, strict=True):
@@ -161,6 +171,22 @@ class _KernelProof:
         reader = Reader(env, self.dtypes, ranks, self.file.device, self.grid)
         reader.block(self.text.body)
         return reader.found
+
+    def signature(self) -> None:
+        """The table of argument types, from which the kernel may be compiled ahead of time, has those of the launch."""
+        sizes = {s.name: s for s in self.program.sizes}
+        types = self.file.signatures[f"{self.text.name.upper()}_SIGNATURE"]
+        for name, (kind, what, _) in zip(self.text.params, self.launch.args, strict=True):
+            if kind == "tensor":
+                wanted = [f"*{_ABI[self.dtypes.get(what, '')]}"] if what in self.dtypes else []
+            elif kind == "stride":
+                wanted = ["i32", "i64", "one"]  # any stride is right; 1 is the usual one of a last dimension
+            else:
+                wanted = [_ABI["float32" if sizes[what].dtype in FLOATS else "int32"]]
+            if types.get(name) not in wanted:
+                raise Unproved("O13", f"the table of argument types says {types.get(name)} of {name}", self.text.line)
+        if list(types) != self.text.params:
+            raise Unproved("O13", "the table of argument types is not that of the parameters", self.text.line)
 
     def stores(self, reading: Reading) -> dict[str, list[Access]]:
         groups: dict[str, list[Access]] = {}

@@ -47,6 +47,7 @@ class FileText:
     host: set[str] = field(default_factory=set)
     kernels: dict[str, KernelText] = field(default_factory=dict)
     tables: dict[str, dict[str, Config]] = field(default_factory=dict)
+    signatures: dict[str, dict[str, str]] = field(default_factory=dict)
     launcher: ast.FunctionDef | None = None
 
 
@@ -86,7 +87,7 @@ def _statement(found: FileText, s: ast.stmt, source: str) -> str:
             found.tables[name] = _configs(table)
             return name
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict() as table) if name.endswith("_SIGNATURE"):
-            _strings(table)
+            found.signatures[name] = _strings(table)
             return name
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             text = known_text(s, source)
@@ -148,8 +149,13 @@ def _is_block(n: object) -> bool:
     return type(n) is int and 1 <= n <= 4096 and n & (n - 1) == 0
 
 
-def _strings(table: ast.Dict) -> None:
-    """The table of argument types is for ahead-of-time compilation; nothing that runs reads it."""
-    for x in (*table.keys, *table.values):
-        if not (isinstance(x, ast.Constant) and isinstance(x.value, str)):
-            raise Unproved("O13", "the table of argument types holds other things than text", table.lineno)
+def _strings(table: ast.Dict) -> dict[str, str]:
+    """Argument types by parameter, for ahead-of-time compilation."""
+    result: dict[str, str] = {}
+    for key, value in zip(table.keys, table.values, strict=True):
+        match key, value:
+            case ast.Constant(value=str(k)), ast.Constant(value=str(v)) if k not in result:
+                result[k] = v
+            case _:
+                raise Unproved("O13", "the table of argument types holds other things than text", table.lineno)
+    return result
