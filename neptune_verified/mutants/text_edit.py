@@ -49,6 +49,11 @@ class Text:
         return start, self.starts[node.end_lineno - 1] + node.end_col_offset
 
     def text(self, node: ast.AST) -> str:
+        """The node's text, such that it may stand in any expression: nodes have no parentheses of their own."""
+        text = self.raw(node)
+        return f"({text})" if isinstance(node, ast.BinOp | ast.Compare | ast.UnaryOp) else text
+
+    def raw(self, node: ast.AST) -> str:
         start, end = self.span(node)
         return self.source[start:end]
 
@@ -87,6 +92,8 @@ class Text:
     def without(self, call: ast.Call, argument: ast.AST) -> Part:
         """An argument of a call dropped, with the comma before it."""
         start, end = self.span(argument)
+        while self.source[start - 1] == "(" and self.source[end] == ")":
+            start, end = start - 1, end + 1
         comma = self.source.rfind(",", self.span(call)[0], start)
         return comma, end, ""
 

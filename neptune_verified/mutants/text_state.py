@@ -91,7 +91,7 @@ def order_edits(t: Text) -> Iterator[Edit]:
                 parts = (t.lines(s, ""), t.after(loop.body[-1], "    " + t.whole(s)))
                 yield Edit("result stored at every step", s.lineno, parts)
                 yield t.drop("result not stored", s)
-                yield Edit("result stored twice", s.lineno, (t.after(s, t.whole(s)),), "two writes of one element")
+                yield Edit("result stored twice", s.lineno, (t.after(s, t.whole(s)),))
         for a, b in zip(loop.body[1:], loop.body[2:]):
             if isinstance(a, ast.Assign) and isinstance(a.targets[0], ast.Name) and _reads(b, a.targets[0].id):
                 yield Edit("statement after its use", a.lineno, (t.lines(a, t.whole(b)), t.lines(b, t.whole(a))))
