@@ -24,7 +24,6 @@ def argument_edits(t: Text) -> Iterator[Edit]:
         yield t.replace("launch: grid of one program", programs, "(1,)")
         for star in [a for a in c.args if isinstance(a, ast.Starred)][:2]:
             yield t.replace("launch: strides turned", star.value, f"{t.text(star.value)}[::-1]")
-        yield t.replace("launch: blocks overridden", c, f"{t.text(c)[:-1]}, num_ctas=1)")
     for f in t.kernels:
         for a, b in zip(f.args.args, f.args.args[1:]):
             if a.arg.startswith("BLOCK_") == b.arg.startswith("BLOCK_"):
