@@ -20,7 +20,7 @@ GROUPS: dict[str, tuple[Edits, ...]] = {
     "mask": (text_loops.mask_edits,),
     "fill": (text_loops.fill_edits,),
     "start": (text_state.start_edits,),
-    "state": (text_state.rebind_edits, text_state.repair_edits, text_state.order_edits),
+    "state": (text_state.rebind_edits, text_state.repair_edits, text_state.order_edits, text_state.variable_edits),
     "memory": (text_memory.pointer_edits, text_memory.store_edits),
     "shape": (text_memory.broadcast_edits,),
     "value": (text_values.operator_edits, text_values.function_edits, text_values.constant_edits),
@@ -31,8 +31,9 @@ GROUPS: dict[str, tuple[Edits, ...]] = {
     "table": (text_launcher.table_edits,),
     "header": (text_launcher.header_edits,),
 }
-#: Edits of one kind that the catalogue takes at most; each is of another program where there are enough.
+#: Edits of one kind that the catalogue takes at most (2 on the host); each is of another program where there are enough.
 EACH = 3
+HOST = frozenset({"launch", "check", "table", "header"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,8 @@ def text_catalogue(programs: Iterable[str] = tuple(TEXT_PROGRAMS), each: int | N
                 places = by_program[p]
                 if turn < len(places):
                     picked.append(places[(turn + number) % len(places)].name)
-        chosen |= set(picked[:each])
+        group = next(iter(by_program.values()))[0].group
+        chosen |= set(picked[: min(each, 2) if group in HOST else each])
     return [m for found in every.values() for m in found if m.name in chosen]
 
 

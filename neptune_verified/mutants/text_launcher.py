@@ -22,6 +22,9 @@ def argument_edits(t: Text) -> Iterator[Edit]:
         yield t.replace("launch: grid + 1", programs, "(programs + 1,)")
         yield t.replace("launch: grid - 1", programs, "(programs - 1,)")
         yield t.replace("launch: grid of one program", programs, "(1,)")
+        for a, b in zip(c.args, c.args[1:]):
+            if isinstance(a, ast.Starred) and isinstance(b, ast.Starred):
+                yield t.replace("launch: strides of another tensor", a, t.text(b))
         for star in [a for a in c.args if isinstance(a, ast.Starred)][:2]:
             yield t.replace("launch: strides turned", star.value, f"{t.text(star.value)}[::-1]")
     for f in t.kernels:
@@ -76,6 +79,11 @@ def check_edits(t: Text) -> Iterator[Edit]:
         if isinstance(s, ast.If) and isinstance(s.body[0], ast.Raise):
             yield t.drop("check left out", s)
         if isinstance(s, ast.If) and t.text(s.test) == "programs":
+            yield t.drop("launch left out", s)
+            inner = s.body[0]
+            assert isinstance(inner, ast.With)
+            yield t.replace("launch on the current device", inner.items[0].context_expr, "_device(torch.empty(0))",
+                            "the tensors may be on another device")  # fmt: skip
             yield t.replace("launch under another condition", s.test, "programs > 1")
             yield t.replace("launch under another condition", s.test, "not programs")
     for _, n in t.each(t.host):

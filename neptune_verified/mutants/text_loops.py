@@ -21,6 +21,7 @@ def loop_edits(t: Text) -> Iterator[Edit]:
         yield t.replace("loop ends early", bound, f"{size} - 1")
         yield t.replace("loop ends late", bound, f"{size} + 1")
         yield t.replace("loop of great lengths cut", bound, f"tl.minimum({size}, 65536)", FAR)
+        yield t.replace("tiles skipped", bound, f"tl.minimum({size}, 16 * (tl.program_id(0) + 1))")
         for other in others(sizes_of(f), size) if size in sizes_of(f) else ():
             yield t.replace("loop over another length", bound, other)
         if not step:

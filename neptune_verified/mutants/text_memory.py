@@ -110,9 +110,8 @@ def store_edits(t: Text) -> Iterator[Edit]:
                     yield t.replace("store of another value", value, other)
             yield t.replace("store of a changed value", value, f"{t.text(value)} + 1")
             if (m := keyword(c, "mask")) is not None:
-                small = t.text(m.value)
-                row = small if "[" not in small else small
-                yield t.replace("first row not stored", m.value, f"({row} & (pid > 0))")
+                row = t.text(m.value)
+                yield t.replace("first row not stored", m.value, f"({row} & tl.cast(pid > 0, tl.int1))")
         for a, b in zip(stores, stores[1:]):
             yield t.exchange("values of two outputs exchanged", a.args[1], b.args[1])
             first, second = _terms(a.args[0])[0], _terms(b.args[0])[0]

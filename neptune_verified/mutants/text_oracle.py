@@ -8,7 +8,7 @@ from typing import Any
 
 from neptune_verified.mutants.text_seen import CRASHES, Seen
 
-SECONDS = 60.0
+SECONDS = 20.0
 
 
 class Oracle:

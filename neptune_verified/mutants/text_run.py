@@ -26,7 +26,7 @@ from neptune_verified.runtime import module_from_text
 
 Array = NDArray[Any]
 #: (rows, columns) in tiles of (4, 8) elements, or (16, 32) where there are products of tiles.
-LENGTHS = ((9, 21), (6, 11), (13, 3), (5, 17), (1, 1), (3, 0), (0, 5), (4, 8), (7, 16))
+LENGTHS = ((9, 21), (6, 11), (13, 3), (5, 17), (1, 1), (3, 0), (0, 5), (4, 8), (7, 18))
 LENGTHS_OF_PRODUCTS = ((37, 75), (20, 41), (40, 9), (5, 65), (1, 1), (3, 0), (0, 5), (16, 32), (33, 16))
 DRAWS = ("normal", "rising", "negative", "far", "normal", "normal", "normal", "zeros", "equal")
 LAYOUTS = ("wide", "turned", "wide", "plain", "turned", "wide", "plain", "turned", "wide")
@@ -57,7 +57,7 @@ def calls(source: str, program: Program) -> Iterator[Call]:
         if k < 2:
             configs = (None, *names) if len(names) > 1 else (None,)
         for config in configs:
-            yield Call(own, DRAWS[k], LAYOUTS[k], config, k % 2 == 0)
+            yield Call(own, DRAWS[k], LAYOUTS[k], config, k not in (3, 5))
 
 
 def shape_of(t: Tensor, sizes: dict[str, int]) -> tuple[int, ...]:
@@ -66,9 +66,8 @@ def shape_of(t: Tensor, sizes: dict[str, int]) -> tuple[int, ...]:
 
 def values(t: Tensor, sizes: dict[str, int], draw: str, rng: np.random.Generator) -> Array:
     shape = shape_of(t, sizes)
-    if t.dtype == "int32":  # row lengths, places in a table, or small numbers
-        low, high = {"len": (0, sizes.get("N", 1) + 3), "k": (0, 7)}.get(t.name, (-3, 5))
-        return rng.integers(low, high, shape).astype(np.int32)
+    if t.dtype == "int32":
+        return integers(t.name, shape, sizes, draw, rng).astype(np.int32)
     x = rng.normal(size=shape)
     if draw == "rising":
         x = np.sort(x * 3, axis=-1) if len(shape) == 2 else np.sort(x * 2, axis=-2) if len(shape) == 3 else x
@@ -82,6 +81,23 @@ def values(t: Tensor, sizes: dict[str, int], draw: str, rng: np.random.Generator
     elif draw == "equal":
         x = np.full(shape, 0.75)
     return x.astype(t.dtype)
+
+
+def integers(name: str, shape: tuple[int, ...], sizes: dict[str, int], draw: str, rng: np.random.Generator) -> Array:
+    """Row lengths, places in a table (beyond its ends, too), or numbers of which one decides its row."""
+    if name == "len":
+        return rng.integers(0, sizes["N"] + 3, shape)
+    if name == "k":
+        return rng.integers(-3, 12, shape) if draw == "far" else rng.integers(0, sizes["T"], shape)
+    if draw == "negative":
+        return rng.integers(-9, -1, shape) if len(shape) == 2 else np.full(shape, -2)
+    if draw == "equal":
+        return rng.integers(2, 9, shape) if len(shape) == 2 else np.full(shape, 6)
+    if draw in ("rising", "far") and len(shape) == 2 and shape[1]:
+        x = np.zeros(shape, np.int64)
+        x[:, -1 if draw == "rising" else 0] = rng.choice([5, -5, 0], shape[0])
+        return x
+    return rng.integers(-3, 5, shape) if len(shape) == 2 else np.full(shape, 2)
 
 
 @dataclass(frozen=True)
@@ -173,7 +189,9 @@ class Runner:
             except Fault as e:
                 return Seen(CHANGES, f"{case.call}: {e}")
             except Exception as e:
-                return Seen(CRASHES, f"{case.call}: {_short(e)}")
+                # The interpreter wraps what is raised inside of a kernel.
+                fault = isinstance(e.__cause__, Fault)
+                return Seen(CHANGES if fault else CRASHES, f"{case.call}: {e.__cause__ if fault else _short(e)}")
             if found := self._compare(case, got):
                 return Seen(CHANGES, f"{case.call}: {found}")
         for what, args, kwargs, wanted in self.refusals:

@@ -81,6 +81,18 @@ def _factors(t: Text, n: ast.expr, state: dict[str, str]) -> Iterator[Edit]:
         yield t.replace("tile's share counted twice", n, f"{left} + 2 * {right}")
 
 
+def variable_edits(t: Text) -> Iterator[Edit]:
+    """A variable in the place of another: the one that was assigned last before it."""
+    for _, loop in t.loops():
+        for k, s in enumerate(loop.body):
+            made = [x.targets[0].id for x in loop.body[1:k] if isinstance(x, ast.Assign) and isinstance(x.targets[0], ast.Name)]
+            for n in ast.walk(s):
+                if isinstance(n, ast.Name) and n.id in made and len(made) > 1 and not is_rebind(s):
+                    earlier = [x for x in made if x != n.id and "tile" in x == ("tile" in n.id)]
+                    for other in earlier[-1:]:
+                        yield t.replace("another variable", n, other)
+
+
 def order_edits(t: Text) -> Iterator[Edit]:
     """Stores in the loop, statements that stand a step too late."""
     for f, loop in t.loops():

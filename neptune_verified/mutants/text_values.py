@@ -92,9 +92,10 @@ def constant_edits(t: Text) -> Iterator[Edit]:
             if is_infinity(n):
                 yield t.replace(f"{prefix}infinity: finite stand-in", n, f"({value!r})".replace("inf", "1e38"))
                 continue
+            why = "the helper's error is more than its rounding" if prefix and value not in (0.0, 1.0) else ""
             if isinstance(value, float):
-                yield t.replace(f"{prefix}constant doubled", n, repr(2 * value) if value else "0.5")
-                yield t.replace(f"{prefix}constant negated", n, f"({-value!r})" if value else "(-0.5)")
+                yield t.replace(f"{prefix}constant doubled", n, repr(2 * value) if value else "0.5", why)
+                yield t.replace(f"{prefix}constant negated", n, f"({-value!r})" if value else "(-0.5)", why)
             else:
                 yield t.replace(f"{prefix}integer constant + 1", n, str(int(value) + 1))
 
@@ -137,7 +138,8 @@ def cast_edits(t: Text) -> Iterator[Edit]:
         if wanted == "tl.float16":
             yield t.replace("rounding left out", c, t.text(c.args[0]), "a rounding of the definition is missing")
         elif wanted == "tl.float32":
-            yield t.replace("conversion left out", c, t.text(c.args[0]))
+            why = "the sum is taken in float16" if "tl.float16" in t.source else ""
+            yield t.replace("conversion left out", c, t.text(c.args[0]), why)
         for other in {"tl.float16": ("tl.bfloat16",), "tl.float32": ("tl.float16",), "tl.int32": ("tl.int8",)}.get(wanted, ()):
             yield t.replace("conversion to another type", c.args[1], other, "values leave the type or are rounded")
     for c in t.calls(t.kernels, "tl.exp", "tl.sum", "tl.max", "tl.log"):
