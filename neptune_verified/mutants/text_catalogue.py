@@ -94,7 +94,9 @@ def text_catalogue(programs: Iterable[str] = tuple(TEXT_PROGRAMS), each: int | N
 
 
 def slug(kind: str) -> str:
-    return re.sub(r"\W+", "_", kind.replace("//", "floordiv").replace("%", "mod").replace("+", "plus").replace("-", "minus")).strip("_")
+    return re.sub(
+        r"\W+", "_", kind.replace("//", "floordiv").replace("%", "mod").replace("+", "plus").replace("-", "minus")
+    ).strip("_")
 
 
 def _parses(source: str) -> bool:

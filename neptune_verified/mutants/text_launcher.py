@@ -25,7 +25,9 @@ def argument_edits(t: Text) -> Iterator[Edit]:
         for a, b in zip(c.args, c.args[1:]):
             if isinstance(a, ast.Starred) and isinstance(b, ast.Starred):
                 yield t.replace("launch: strides of another tensor", a, t.text(b))
-        for star in [a for a in c.args if isinstance(a, ast.Starred)][:2]:
+        ranks = {m[1]: int(m[2]) for m in re.finditer(r'\("(\w+)", \1, (\d+), torch', t.source)}
+        stars = [a for a in c.args if isinstance(a, ast.Starred)]
+        for star in [a for a in stars if ranks.get(t.text(a.value).split(".")[0], 1) > 1][:2]:
             yield t.replace("launch: strides turned", star.value, f"{t.text(star.value)}[::-1]")
     for f in t.kernels:
         for a, b in zip(f.args.args, f.args.args[1:]):
@@ -82,7 +84,7 @@ def check_edits(t: Text) -> Iterator[Edit]:
             yield t.drop("launch left out", s)
             inner = s.body[0]
             assert isinstance(inner, ast.With)
-            yield t.replace("launch on the current device", inner.items[0].context_expr, "_device(torch.empty(0))",
+            yield t.replace("launch on the current device", inner.items[0].context_expr, "_device(torch.zeros(0))",
                             "the tensors may be on another device")  # fmt: skip
             yield t.replace("launch under another condition", s.test, "programs > 1")
             yield t.replace("launch under another condition", s.test, "not programs")
@@ -190,4 +192,6 @@ def header_edits(t: Text) -> Iterator[Edit]:
             end = len(t.source)
             yield Edit("kernel defined a second time", last.lineno, ((end, end, twin),))
         shadow = "\n\ndef _pick(table, rows, wanted):\n    return {k: 2 * v for k, v in next(iter(table.values()))[0].items()}, {}\n"
-        yield Edit("host helper defined a second time", last.lineno, ((len(t.source), len(t.source), shadow),), CONTRACTED)
+        yield Edit(
+            "host helper defined a second time", last.lineno, ((len(t.source), len(t.source), shadow),), CONTRACTED
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from neptune_verified.mutants.text_edit import Edit, Text, keyword, name_of, others, parameters
+from neptune_verified.mutants.text_edit import Edit, Text, name_of, others, parameters
 
 WIDTH = "the offset leaves 32 bits for large strides"
 
@@ -109,9 +109,6 @@ def store_edits(t: Text) -> Iterator[Edit]:
                 if other != t.text(value):
                     yield t.replace("store of another value", value, other)
             yield t.replace("store of a changed value", value, f"{t.text(value)} + 1")
-            if (m := keyword(c, "mask")) is not None:
-                row = t.text(m.value)
-                yield t.replace("first row not stored", m.value, f"({row} & tl.cast(pid > 0, tl.int1))")
         for a, b in zip(stores, stores[1:]):
             yield t.exchange("values of two outputs exchanged", a.args[1], b.args[1])
             first, second = _terms(a.args[0])[0], _terms(b.args[0])[0]

@@ -27,7 +27,9 @@ NEGATIVE = num(-INF)
 def declared(program: Program, sizes: Iterable[Size] = (M, N)) -> Program:
     """With the facts that the front end declares of every program."""
     bounds = {"float32": 2**40, "float16": 65504}
-    facts = [Assumption("bounded", t.name, bounds[t.dtype], origin="default") for t in program.inputs if t.dtype in FLOATS]
+    facts = [
+        Assumption("bounded", t.name, bounds[t.dtype], origin="default") for t in program.inputs if t.dtype in FLOATS
+    ]
     for s in sizes:
         if s.dtype in FLOATS:
             facts.append(Assumption("bounded", s.name, 2**40, origin="default"))

@@ -26,10 +26,10 @@ from neptune_verified.runtime import module_from_text
 
 Array = NDArray[Any]
 #: (rows, columns) in tiles of (4, 8) elements, or (16, 32) where there are products of tiles.
-LENGTHS = ((9, 21), (6, 11), (13, 3), (5, 17), (1, 1), (3, 0), (0, 5), (4, 8), (7, 18))
-LENGTHS_OF_PRODUCTS = ((37, 75), (20, 41), (40, 9), (5, 65), (1, 1), (3, 0), (0, 5), (16, 32), (33, 16))
-DRAWS = ("normal", "rising", "negative", "far", "normal", "normal", "normal", "zeros", "equal")
-LAYOUTS = ("wide", "turned", "wide", "plain", "turned", "wide", "plain", "turned", "wide")
+LENGTHS = ((9, 21), (6, 11), (13, 3), (5, 17), (1, 1), (3, 0), (0, 5), (4, 8), (7, 18), (6, 27), (9, 2))
+LENGTHS_OF_PRODUCTS = ((37, 75), (20, 41), (40, 9), (5, 65), (1, 1), (3, 0), (0, 5), (16, 32), (33, 16), (18, 100))
+DRAWS = ("normal", "rising", "negative", "far", *("normal",) * 4, "equal", "zeros", "normal")
+LAYOUTS = ("wide", "turned", "wide", "plain", "turned", "wide", "plain", "turned", "wide", "plain", "wide")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,9 @@ def calls(source: str, program: Program) -> Iterator[Call]:
 
 
 def shape_of(t: Tensor, sizes: dict[str, int]) -> tuple[int, ...]:
-    return tuple(sizes[d.name] if isinstance(d, Size) else int(d.value) if isinstance(d, Const) else -1 for d in t.shape)
+    return tuple(
+        sizes[d.name] if isinstance(d, Size) else int(d.value) if isinstance(d, Const) else -1 for d in t.shape
+    )
 
 
 def values(t: Tensor, sizes: dict[str, int], draw: str, rng: np.random.Generator) -> Array:
@@ -75,6 +77,8 @@ def values(t: Tensor, sizes: dict[str, int], draw: str, rng: np.random.Generator
         x = -1 - np.abs(x)
     elif draw == "far":
         x = x * 30 if t.dtype == "float32" else x * 5
+        if len(shape) == 2:  # rows far below 0 and far above it
+            x = x + rng.choice([-150.0, 0.0, 150.0], (shape[0], 1))
     elif draw == "zeros":
         x[..., : shape[-1] // 2] = 0
         x[:1] = 0
@@ -95,7 +99,8 @@ def integers(name: str, shape: tuple[int, ...], sizes: dict[str, int], draw: str
         return rng.integers(2, 9, shape) if len(shape) == 2 else np.full(shape, 6)
     if draw in ("rising", "far") and len(shape) == 2 and shape[1]:
         x = np.zeros(shape, np.int64)
-        x[:, -1 if draw == "rising" else 0] = rng.choice([5, -5, 0], shape[0])
+        for column in (-1,) if draw == "rising" else (0, -1):
+            x[:, column] = rng.choice([5, -5, 0], shape[0])
         return x
     return rng.integers(-3, 5, shape) if len(shape) == 2 else np.full(shape, 2)
 
@@ -149,7 +154,9 @@ class Runner:
             inputs.append(x)
         out = None
         if call.out:
-            out = tuple(guarded(shape, dtype, call.layout, 2 * k + 1) for k, (shape, dtype) in enumerate(self.results(call)))
+            out = tuple(
+                guarded(shape, dtype, call.layout, 2 * k + 1) for k, (shape, dtype) in enumerate(self.results(call))
+            )
         watch().start(inputs, list(out or ()))
         allocate, torch.empty = torch.empty, allocated
         try:

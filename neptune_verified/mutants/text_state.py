@@ -85,7 +85,11 @@ def variable_edits(t: Text) -> Iterator[Edit]:
     """A variable in the place of another: the one that was assigned last before it."""
     for _, loop in t.loops():
         for k, s in enumerate(loop.body):
-            made = [x.targets[0].id for x in loop.body[1:k] if isinstance(x, ast.Assign) and isinstance(x.targets[0], ast.Name)]
+            made = [
+                x.targets[0].id
+                for x in loop.body[1:k]
+                if isinstance(x, ast.Assign) and isinstance(x.targets[0], ast.Name)
+            ]
             for n in ast.walk(s):
                 if isinstance(n, ast.Name) and n.id in made and len(made) > 1 and not is_rebind(s):
                     earlier = [x for x in made if x != n.id and "tile" in x == ("tile" in n.id)]

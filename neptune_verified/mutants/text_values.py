@@ -64,7 +64,9 @@ def function_edits(t: Text) -> Iterator[Edit]:
             for other in FUNCTIONS.get(name, ()):
                 text = f"{other}({', '.join(map(t.text, [*c.args, *c.keywords]))})"
                 kind = f"{prefix}reduction by another" if keyword(c, "axis") else f"{prefix}other function"
-                yield t.replace(kind if other else f"{prefix}function left out", c, text if other else t.text(c.args[0]))
+                yield t.replace(
+                    kind if other else f"{prefix}function left out", c, text if other else t.text(c.args[0])
+                )
             if name in ("_floordiv", "_floormod"):
                 a, b = map(t.text, c.args)
                 sign = "//" if name == "_floordiv" else "%"
@@ -140,7 +142,9 @@ def cast_edits(t: Text) -> Iterator[Edit]:
         elif wanted == "tl.float32":
             why = "the sum is taken in float16" if "tl.float16" in t.source else ""
             yield t.replace("conversion left out", c, t.text(c.args[0]), why)
-        for other in {"tl.float16": ("tl.bfloat16",), "tl.float32": ("tl.float16",), "tl.int32": ("tl.int8",)}.get(wanted, ()):
+        for other in {"tl.float16": ("tl.bfloat16",), "tl.float32": ("tl.float16",), "tl.int32": ("tl.int8",)}.get(
+            wanted, ()
+        ):
             yield t.replace("conversion to another type", c.args[1], other, "values leave the type or are rounded")
     for c in t.calls(t.kernels, "tl.exp", "tl.sum", "tl.max", "tl.log"):
         if "tl.int32" not in t.text(c):
