@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,75 +14,87 @@ from numpy.typing import NDArray
 from neptune_verified.ir.program import Program
 
 Specs = list[tuple[tuple[int, ...], torch.dtype]]
-WrongCall = tuple[str, Callable[[], list[Any]], Callable[[], dict[str, Any]]]
+Change = Callable[[torch.Tensor], Any]
 
 
-def wrong_calls(
-    program: Program, arrays: dict[str, NDArray[Any]], results: Specs, scalars: dict[str, float]
-) -> Iterator[WrongCall]:
-    """(what is wrong, arguments, keywords). Each call makes its own tensors."""
-    names = [t.name for t in program.inputs]
+@dataclass(frozen=True)
+class WrongCall:
+    """``inputs``: what happens to inputs, by name. ``results``: what happens to results that are given, by number;
+    ``shared``: (result, input or result) of one memory; None of both: the launcher makes the results."""
 
-    def args(changes: dict[str, Callable[[torch.Tensor], Any]] | None = None) -> list[Any]:
-        return [(changes or {}).get(n, lambda x: x)(torch.from_numpy(arrays[n]).clone()) for n in names]
+    what: str
+    inputs: dict[str, Change] = field(default_factory=dict)
+    scalars: dict[str, Any] = field(default_factory=dict)
+    results: dict[int, Change] | None = None
+    shared: tuple[int, str | int] | None = None
+    double: bool = False
 
-    def kwargs(**more: Any) -> dict[str, Any]:
-        return {**scalars, **more}
+    def make(
+        self, arrays: dict[str, NDArray[Any]], specs: Specs, scalars: dict[str, float]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Fresh arguments and keywords."""
+        given = {n: torch.from_numpy(a).clone() for n, a in arrays.items()}
+        args = [self.inputs[n](x) if n in self.inputs else x for n, x in given.items()]
+        kwargs: dict[str, Any] = {**scalars, **self.scalars}
+        if self.results is not None or self.shared is not None or self.double:
+            out = [torch.empty(shape, dtype=dtype) for shape, dtype in specs]
+            for k, change in (self.results or {}).items():
+                out[k] = change(out[k])
+            if self.shared is not None:
+                k, other = self.shared
+                out[k] = _on(given[other] if isinstance(other, str) else out[other], *specs[k])
+            kwargs["out"] = [*out, *out] if self.double else out
+        return args, kwargs
 
-    def fresh() -> list[torch.Tensor]:
-        return [torch.empty(shape, dtype=dtype) for shape, dtype in results]
 
-    for name in names:
-        for what, change in _tensors(arrays[name].ndim):
-            yield f"{name}: {what}", (lambda n=name, c=change: args({n: c})), kwargs
+def wrong_calls(program: Program, scalars: dict[str, float], specs: Specs) -> Iterator[WrongCall]:
+    for t in program.inputs:
+        for what, change in _tensors(len(t.shape)):
+            yield WrongCall(f"{t.name}: {what}", {t.name: change})
     for name in scalars:
-        yield f"{name} is a text", args, (lambda n=name: kwargs(**{n: "1"}))
-        yield f"{name} is True", args, (lambda n=name: kwargs(**{n: True}))
-    yield "unknown configuration", args, lambda: kwargs(config="none")
-    yield "one result too many", args, lambda: kwargs(out=[*fresh(), *fresh()])
-    for k, (shape, _) in enumerate(results):
+        yield WrongCall(f"{name} is a text", scalars={name: "1"})
+        yield WrongCall(f"{name} is True", scalars={name: True})
+    yield WrongCall("unknown configuration", scalars={"config": "none"})
+    yield WrongCall("too many results", double=True)
+    for k, (shape, _) in enumerate(specs):
         for what, change in _outs(len(shape)):
-
-            def changed(k: int = k, change: Callable[[torch.Tensor], torch.Tensor] = change) -> dict[str, Any]:
-                return kwargs(out=[change(x) if j == k else x for j, x in enumerate(fresh())])
-
-            yield f"result {k}: {what}", args, changed
-        for j, name in enumerate(names):
-            # Memory of an input, seen as a tensor of the result's type and shape.
-            given = args()
-            yield (
-                f"result {k} in the memory of {name}",
-                (lambda g=given: g),
-                (lambda g=given, j=j, k=k: kwargs(out=[_on(g[j], *results[k]) if i == k else x for i, x in enumerate(fresh())])),
-            )  # fmt: skip
+            yield WrongCall(f"result {k}: {what}", results={k: change})
+        for t in program.inputs:
+            yield WrongCall(f"result {k} in the memory of {t.name}", shared=(k, t.name))
         for other in range(k):
-
-            def shared(k: int = k, other: int = other) -> dict[str, Any]:
-                out = fresh()
-                out[k] = _on(out[other], *results[k])
-                return kwargs(out=out)
-
-            yield f"results {other} and {k} share memory", args, shared
+            yield WrongCall(f"results {other} and {k} share memory", shared=(k, other))
 
 
-def _tensors(rank: int) -> Iterator[tuple[str, Callable[[torch.Tensor], Any]]]:
+def _tensors(rank: int) -> Iterator[tuple[str, Change]]:
     yield "no tensor", lambda x: x.numpy()
     yield "another rank", lambda x: x.unsqueeze(0)
     yield "another type", lambda x: x.to(torch.float64)
     yield "another device", lambda x: x.to("meta")
     yield "wants a gradient", lambda x: x.requires_grad_() if x.is_floating_point() else x
     for d in range(rank):
-        yield f"shape[{d}] + 1", lambda x, d=d: torch.cat([x, x.narrow(d, 0, 1)], d)
-        yield f"shape[{d}] - 1", lambda x, d=d: x.narrow(d, 0, x.shape[d] - 1)
+        yield f"shape[{d}] + 1", partial(_longer, d)
+        yield f"shape[{d}] - 1", partial(_shorter, d)
 
 
-def _outs(rank: int) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor]]]:
+def _outs(rank: int) -> Iterator[tuple[str, Change]]:
     yield "another rank", lambda x: x.unsqueeze(0)
     yield "another type", lambda x: x.to(torch.float64)
     yield "another device", lambda x: x.to("meta")
     for d in range(rank):
-        yield f"shape[{d}] + 1", lambda x, d=d: torch.cat([x, x.narrow(d, 0, 1)], d)
-        yield f"expanded over {d}", lambda x, d=d: x.narrow(d, 0, 1).expand(x.shape)
+        yield f"shape[{d}] + 1", partial(_longer, d)
+        yield f"expanded over {d}", partial(_expanded, d)
+
+
+def _longer(d: int, x: torch.Tensor) -> torch.Tensor:
+    return torch.cat([x, x.narrow(d, 0, 1)], d)
+
+
+def _shorter(d: int, x: torch.Tensor) -> torch.Tensor:
+    return x.narrow(d, 0, x.shape[d] - 1)
+
+
+def _expanded(d: int, x: torch.Tensor) -> torch.Tensor:
+    return x.narrow(d, 0, 1).expand(x.shape)
 
 
 def _on(memory: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

@@ -94,9 +94,10 @@ def text_catalogue(programs: Iterable[str] = tuple(TEXT_PROGRAMS), each: int | N
 
 
 def slug(kind: str) -> str:
-    return re.sub(
-        r"\W+", "_", kind.replace("//", "floordiv").replace("%", "mod").replace("+", "plus").replace("-", "minus")
-    ).strip("_")
+    """A kind as part of a name."""
+    for sign, word in (("//", "floordiv"), ("%", "mod"), (" + ", " plus "), (" - ", " minus ")):
+        kind = kind.replace(sign, word)
+    return re.sub(r"\W+", "_", kind).strip("_")
 
 
 def _parses(source: str) -> bool:

@@ -14,7 +14,17 @@ from rich.text import Text
 
 from neptune_verified.mutants.text_catalogue import EACH, text_catalogue
 from neptune_verified.mutants.text_judge import (
-    CAUTIOUS, EQUIVALENT, KILLED, STATUSES, SURVIVED, UNREAD, Reader, TextRow, TextSummary, judge_text, reader,
+    CAUTIOUS,
+    EQUIVALENT,
+    KILLED,
+    STATUSES,
+    SURVIVED,
+    UNREAD,
+    Reader,
+    TextRow,
+    TextSummary,
+    judge_text,
+    reader,
     right_file_findings,
 )  # fmt: skip
 from neptune_verified.mutants.text_oracle import Oracle

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from neptune_verified.mutants.text_edit import Edit, Text, name_of, others
 
@@ -16,13 +17,13 @@ def argument_edits(t: Text) -> Iterator[Edit]:
     for _, c in t.each([t.launcher]):
         if not (isinstance(c, ast.Call) and isinstance(c.func, ast.Subscript)):
             continue
-        for a, b in zip(c.args, c.args[1:]):
+        for a, b in pairwise(c.args):
             yield t.exchange("launch: arguments exchanged", a, b)
         programs = c.func.slice
         yield t.replace("launch: grid + 1", programs, "(programs + 1,)")
         yield t.replace("launch: grid - 1", programs, "(programs - 1,)")
         yield t.replace("launch: grid of one program", programs, "(1,)")
-        for a, b in zip(c.args, c.args[1:]):
+        for a, b in pairwise(c.args):
             if isinstance(a, ast.Starred) and isinstance(b, ast.Starred):
                 yield t.replace("launch: strides of another tensor", a, t.text(b))
         ranks = {m[1]: int(m[2]) for m in re.finditer(r'\("(\w+)", \1, (\d+), torch', t.source)}
@@ -30,9 +31,9 @@ def argument_edits(t: Text) -> Iterator[Edit]:
         for star in [a for a in stars if ranks.get(t.text(a.value).split(".")[0], 1) > 1][:2]:
             yield t.replace("launch: strides turned", star.value, f"{t.text(star.value)}[::-1]")
     for f in t.kernels:
-        for a, b in zip(f.args.args, f.args.args[1:]):
-            if a.arg.startswith("BLOCK_") == b.arg.startswith("BLOCK_"):
-                yield t.exchange("kernel: parameters exchanged", a, b)
+        for x, y in pairwise(f.args.args):
+            if x.arg.startswith("BLOCK_") == y.arg.startswith("BLOCK_"):
+                yield t.exchange("kernel: parameters exchanged", x, y)
 
 
 def size_edits(t: Text) -> Iterator[Edit]:
@@ -148,7 +149,6 @@ def result_edits(t: Text) -> Iterator[Edit]:
 def table_edits(t: Text) -> Iterator[Edit]:
     for name, value in t.assignments.items():
         if name.endswith("_CONFIGS") and isinstance(value, ast.Dict):
-            kernel = next(f for f in t.kernels if f.name.upper() == name[: -len("_CONFIGS")])
             for entry in value.values:
                 assert isinstance(entry, ast.Tuple) and isinstance(entry.elts[0], ast.Dict)
                 blocks, options = entry.elts[0], entry.elts[1]
@@ -191,7 +191,8 @@ def header_edits(t: Text) -> Iterator[Edit]:
         if twin.count("tl.exp2("):
             end = len(t.source)
             yield Edit("kernel defined a second time", last.lineno, ((end, end, twin),))
-        shadow = "\n\ndef _pick(table, rows, wanted):\n    return {k: 2 * v for k, v in next(iter(table.values()))[0].items()}, {}\n"
+        body = "return {k: 2 * v for k, v in next(iter(table.values()))[0].items()}, {}"
+        shadow = f"\n\ndef _pick(table, rows, wanted):\n    {body}\n"
         yield Edit(
             "host helper defined a second time", last.lineno, ((len(t.source), len(t.source), shadow),), CONTRACTED
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 
 from neptune_verified.mutants.text_edit import Edit, Text, name_of, others, parameters
 
@@ -101,7 +102,7 @@ def _is_offset(n: ast.AST) -> bool:
 
 def store_edits(t: Text) -> Iterator[Edit]:
     for f in t.kernels:
-        stores = [c for c in t.calls([f], "tl.store")]
+        stores = list(t.calls([f], "tl.store"))
         values = _values(f, t)
         for c in stores:
             value = c.args[1]
@@ -109,7 +110,7 @@ def store_edits(t: Text) -> Iterator[Edit]:
                 if other != t.text(value):
                     yield t.replace("store of another value", value, other)
             yield t.replace("store of a changed value", value, f"{t.text(value)} + 1")
-        for a, b in zip(stores, stores[1:]):
+        for a, b in pairwise(stores):
             yield t.exchange("values of two outputs exchanged", a.args[1], b.args[1])
             first, second = _terms(a.args[0])[0], _terms(b.args[0])[0]
             yield t.exchange("outputs of two stores exchanged", first, second)
@@ -117,5 +118,5 @@ def store_edits(t: Text) -> Iterator[Edit]:
 
 def _values(f: ast.FunctionDef, t: Text) -> list[str]:
     """Carried values: they start as full tiles."""
-    return [n.targets[0].id for n in f.body
-            if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and name_of(n.value) == "tl.full"]  # fmt: skip
+    made = [n for n in f.body if isinstance(n, ast.Assign) and name_of(n.value) == "tl.full"]
+    return [n.targets[0].id for n in made if isinstance(n.targets[0], ast.Name)]

@@ -14,7 +14,22 @@ from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.program import Assumption, Program, Stage, Tensor
 from neptune_verified.ir.program_json import program_hash
 from neptune_verified.mutants.programs import (
-    COLUMN, ROW, F, M, N, Rows, add, div, exp, if_zero, logsumexp, mul, num, scaled_norm, softmax, sub,
+    COLUMN,
+    ROW,
+    F,
+    M,
+    N,
+    Rows,
+    add,
+    div,
+    exp,
+    if_zero,
+    logsumexp,
+    mul,
+    num,
+    scaled_norm,
+    softmax,
+    sub,
 )  # fmt: skip
 from neptune_verified.proofs.kernel import SEMANTICS_VERSION, Prover, verify
 from neptune_verified.tile.emit import emit
@@ -71,7 +86,7 @@ def _product(dtype: str, name: str, masked: bool) -> Program:
     ]
     if dtype != F:
         stages.append(Stage("o", (h, i, e), op("cast", read("o32", (h, i, e), F), dtype=dtype)))
-    outputs = ("o",)
+    outputs: tuple[str, ...] = ("o",)
     if masked:
         stages.append(Stage("lse", (h, i), add(m, op("log", l))))
         outputs = ("o", "lse")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from neptune_verified.ir.expr import Const, Size
 from neptune_verified.ir.interpret import run_program
 from neptune_verified.ir.program import Program, Tensor
-from neptune_verified.mutants.text_calls import wrong_calls
+from neptune_verified.mutants.text_calls import Specs, WrongCall, wrong_calls
 from neptune_verified.mutants.text_programs import TextBase, text_base
 from neptune_verified.mutants.text_seen import CHANGES, CRASHES, SAME, Seen
 from neptune_verified.mutants.text_watch import Fault, Watch, guarded, install
@@ -148,7 +148,7 @@ class Runner:
     def run(self, function: Any, call: Call, arrays: dict[str, Array]) -> dict[str, Array]:
         """The results; raises Fault for an access that no right kernel makes."""
         inputs = []
-        for number, (name, array) in enumerate(arrays.items()):
+        for number, array in enumerate(arrays.values()):
             x = guarded(array.shape, torch.from_numpy(array).dtype, call.layout, 2 * number)
             x.copy_(torch.from_numpy(array))
             inputs.append(x)
@@ -174,7 +174,7 @@ class Runner:
                 raise Fault(f"result {k} is {x.dtype}{list(x.shape)} instead of {dtype}{list(shape)}")
         return {n: x.numpy().copy() for n, x in zip(self.program.outputs, results)}
 
-    def results(self, call: Call) -> list[tuple[tuple[int, ...], torch.dtype]]:
+    def results(self, call: Call) -> Specs:
         found = []
         for name in self.program.outputs:
             stage = self.program.stage(name)
@@ -201,10 +201,10 @@ class Runner:
                 return Seen(CHANGES if fault else CRASHES, f"{case.call}: {e.__cause__ if fault else _short(e)}")
             if found := self._compare(case, got):
                 return Seen(CHANGES, f"{case.call}: {found}")
-        for what, args, kwargs, wanted in self.refusals:
-            error = _error(function, args(), kwargs())
+        for wrong, wanted in self.refusals:
+            error = self._error(function, wrong)
             if error != wanted:
-                return Seen(CHANGES, f"{what}: {error or 'accepted'} instead of {wanted}")
+                return Seen(CHANGES, f"{wrong.what}: {error or 'accepted'} instead of {wanted}")
         return Seen(SAME)
 
     def _compare(self, case: Case, got: dict[str, Array]) -> str:
@@ -219,22 +219,21 @@ class Runner:
                 return f"{name}[{', '.join(map(str, index))}] = {have[index]:.6g} instead of {want[index]:.6g}"
         return ""
 
-    def _refusals(self, function: Any) -> list[Any]:
-        case = self.cases[0]
-        found = []
-        for what, args, kwargs in wrong_calls(self.program, case.arrays, self.results(case.call), self.scalars):
-            error = _error(function, args(), kwargs())
-            if error:  # a call that the right launcher accepts proves nothing
-                found.append((what, args, kwargs, error))
-        return found
+    def _refusals(self, function: Any) -> list[tuple[WrongCall, str]]:
+        """A call that the right launcher accepts proves nothing, and is left out."""
+        found = [(c, self._error(function, c)) for c in wrong_calls(self.program, self.scalars, self.specs())]
+        return [(c, error) for c, error in found if error]
 
+    def specs(self) -> Specs:
+        return self.results(self.cases[0].call)
 
-def _error(function: Any, args: Any, kwargs: Any) -> str:
-    try:
-        function(*args, **kwargs)
-    except Exception as e:
-        return type(e).__name__
-    return ""
+    def _error(self, function: Any, wrong: WrongCall) -> str:
+        args, kwargs = wrong.make(self.cases[0].arrays, self.specs(), self.scalars)
+        try:
+            function(*args, **kwargs)
+        except Exception as e:
+            return type(e).__name__
+        return ""
 
 
 def _short(e: Exception) -> str:

@@ -56,7 +56,7 @@ def repair_edits(t: Text) -> Iterator[Edit]:
                 continue
             for n in sorted((n for n in ast.walk(s) if isinstance(n, ast.expr)), key=t.span):
                 if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load):
-                    if n.id in new and new[n.id]:
+                    if new.get(n.id):
                         yield t.replace("old value where the new one belongs", n, new[n.id])
                     if n.id in state:
                         ready = [x for x in loop.body[: loop.body.index(s)] if _assigns(x, state[n.id])]
@@ -85,14 +85,11 @@ def variable_edits(t: Text) -> Iterator[Edit]:
     """A variable in the place of another: the one that was assigned last before it."""
     for _, loop in t.loops():
         for k, s in enumerate(loop.body):
-            made = [
-                x.targets[0].id
-                for x in loop.body[1:k]
-                if isinstance(x, ast.Assign) and isinstance(x.targets[0], ast.Name)
-            ]
+            before = [x.targets[0] for x in loop.body[1:k] if isinstance(x, ast.Assign)]
+            made = [x.id for x in before if isinstance(x, ast.Name)]
             for n in ast.walk(s):
                 if isinstance(n, ast.Name) and n.id in made and len(made) > 1 and not is_rebind(s):
-                    earlier = [x for x in made if x != n.id and "tile" in x == ("tile" in n.id)]
+                    earlier = [x for x in made if x != n.id and ("tile" in x) == ("tile" in n.id)]
                     for other in earlier[-1:]:
                         yield t.replace("another variable", n, other)
 

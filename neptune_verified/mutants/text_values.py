@@ -17,6 +17,7 @@ FUNCTIONS = {
     "_logaddexp": ("tl.maximum",),
 }  # fmt: skip
 RARE = "differs at one value of an element"
+UNLISTED = "a rounding that is not listed"
 TF32 = "products of tf32 are not those of float32"
 
 
@@ -117,8 +118,8 @@ def dot_edits(t: Text) -> Iterator[Edit]:
                 yield t.replace("product: operand not turned", x, t.text(x.args[0]))
             else:
                 yield t.replace("product: operand turned", x, f"tl.trans({t.text(x)})")
-            yield t.replace("product: operand rounded to bfloat16", x,
-                            f"tl.cast(tl.cast({t.text(x)}, tl.bfloat16), {_type(t)})", "a rounding that is not listed")  # fmt: skip
+            rounded = f"tl.cast(tl.cast({t.text(x)}, tl.bfloat16), {_type(t)})"
+            yield t.replace("product: operand rounded to bfloat16", x, rounded, UNLISTED)
         if len(c.args) == 3:
             yield Edit("product: accumulator left out", c.lineno, (t.without(c, c.args[2]),))
             yield t.replace("product: accumulator doubled", c.args[2], f"2.0 * {t.text(c.args[2])}")
@@ -148,7 +149,7 @@ def cast_edits(t: Text) -> Iterator[Edit]:
             yield t.replace("conversion to another type", c.args[1], other, "values leave the type or are rounded")
     for c in t.calls(t.kernels, "tl.exp", "tl.sum", "tl.max", "tl.log"):
         if "tl.int32" not in t.text(c):
-            yield t.replace("rounding inserted", c.args[0], f"tl.cast(tl.cast({t.text(c.args[0])}, tl.float16), tl.float32)",
-                            "a rounding that is not listed")  # fmt: skip
+            rounded = f"tl.cast(tl.cast({t.text(c.args[0])}, tl.float16), tl.float32)"
+            yield t.replace("rounding inserted", c.args[0], rounded, UNLISTED)
             yield t.replace("conversion to integer and back", c.args[0],
                             f"tl.cast(tl.cast({t.text(c.args[0])}, tl.int32), tl.float32)")  # fmt: skip

@@ -101,7 +101,8 @@ def found(known: Array, touched: Array) -> Array:
 
 
 def install(watch: Watch) -> None:
-    """From now on in this process, the interpreter asks ``watch``. Lanes that are not read hold NaN where no value is given."""
+    """From now on in this process, the interpreter asks ``watch``. Lanes that are not read, and that no value is given
+    for, hold NaN."""
     from triton.runtime import interpreter
 
     builder: Any = interpreter.interpreter_builder
