@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from neptune_verified.mutants import text_launcher, text_loops, text_memory, text_state, text_values
 from neptune_verified.mutants.text_edit import Edit, Text
@@ -49,8 +49,9 @@ class TextMutant:
     why: str = ""
 
 
-def text_mutants(program: str) -> list[TextMutant]:
-    """Every edit of one program's kernel file that Python can read; those that would have one name are numbered."""
+@lru_cache(maxsize=32)
+def text_mutants(program: str) -> tuple[TextMutant, ...]:
+    """Every edit of one program's kernel file; those that would have one name are numbered."""
     base = text_base(program)
     text = Text(base.source)
     taken: Counter[str] = Counter()
@@ -59,14 +60,14 @@ def text_mutants(program: str) -> list[TextMutant]:
     for group, makers in GROUPS.items():
         for edit in (e for make in makers for e in make(text)):
             source = edit.apply(base.source)
-            if source in texts or not _parses(source):
+            if source in texts:
                 continue
             texts.add(source)
             name = f"{program}/{slug(edit.kind)}/line{edit.line}"
             taken[name] += 1
             name += f".{taken[name]}" if taken[name] > 1 else ""
             found.append(TextMutant(name, program, group, edit.kind, edit.line, source, edit.why))
-    return found
+    return tuple(found)
 
 
 def text_catalogue(programs: Iterable[str] = tuple(TEXT_PROGRAMS), each: int | None = EACH) -> list[TextMutant]:
@@ -98,11 +99,3 @@ def slug(kind: str) -> str:
     for sign, word in (("//", "floordiv"), ("%", "mod"), (" + ", " plus "), (" - ", " minus ")):
         kind = kind.replace(sign, word)
     return re.sub(r"\W+", "_", kind).strip("_")
-
-
-def _parses(source: str) -> bool:
-    try:
-        ast.parse(source)
-    except SyntaxError:
-        return False
-    return True
