@@ -152,21 +152,24 @@ def test_statuses() -> None:
     assert not TextSummary((row(True, None, read=False),), {}).fine
 
 
-def test_the_command_with_a_reader_that_accepts_everything_but_stores(
+def test_the_command_with_a_reader_that_counts_masks_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It must be found out."""
 
     def read(loops: LoopProgram, source: str, target: str) -> list[Finding] | None:
-        stores = source.count("tl.store")
-        return None if stores == 1 else [Finding("O11", "kernel.py:46", f"{stores} stores")]
+        masks = source.count("mask=")
+        return None if masks == 2 else [Finding("O11", "kernel.py:46", f"{masks} masks")]
 
     monkeypatch.setattr(text_command, "reader", lambda: read)
-    monkeypatch.setattr(text_command, "text_catalogue", lambda programs, each: text_mutants("logsumexp")[::12])
+    kinds = ("load without its mask", "store without its mask", "accumulator not rescaled", "loop ends late")
+    chosen = [m for m in text_mutants("logsumexp") if m.kind in kinds]
+    monkeypatch.setattr(text_command, "text_catalogue", lambda programs, each: chosen)
     out = StringIO()
     console = Console(file=out, width=200)
     assert not text_mutants_command(programs=["logsumexp"], out=tmp_path / "rows.json", console=console)
-    assert "SURVIVED: logsumexp/" in out.getvalue()
+    assert "SURVIVED: logsumexp/accumulator_not_rescaled" in out.getvalue()
+    assert "accepted, and no run differs: logsumexp/loop_ends_late" in out.getvalue()
     assert "what each obligation refuses" in out.getvalue()
     data = json.loads((tmp_path / "rows.json").read_text())
     assert 0 < data["kill_rate"] < 1
