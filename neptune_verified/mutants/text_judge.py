@@ -6,6 +6,7 @@ small run can show it."""
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -13,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from neptune_verified.ir.loops import LoopProgram
+from neptune_verified.ir.program_json import program_hash
 from neptune_verified.mutants.text_catalogue import TextMutant
 from neptune_verified.mutants.text_programs import TARGET, text_base
 from neptune_verified.mutants.text_seen import SAME, Seen
+from neptune_verified.proofs.kernel import SEMANTICS_VERSION
 
 #: Returns the findings for which a file is refused: (obligation id, place, what). None: it is accepted.
 Reader = Callable[[LoopProgram, str, str], "list[Finding] | None"]
@@ -97,9 +100,12 @@ def reader() -> Reader | None:
             raise
         return None
 
+    named = "definition" in inspect.signature(text.read_back).parameters
+
     def read(loops: LoopProgram, source: str, target: str) -> list[Finding] | None:
+        more = {"definition": program_hash(loops.program, SEMANTICS_VERSION)} if named else {}
         try:
-            text.read_back(loops, source, target)
+            text.read_back(loops, source, target, **more)
         except text.TextRefused as refused:
             found = [Finding(str(f.id), str(f.where), str(f.what)) for f in refused.findings]
             return found or [Finding(ERROR, "", "refused without a finding")]

@@ -101,6 +101,13 @@ def half() -> Program:
     return _product("float16", "half", False)
 
 
+def masked_logsumexp() -> Program:
+    """Elements may be -inf: the first tiles of a row may be dead, and whole rows."""
+    program = declared(logsumexp())
+    may_be_dead = Assumption("finite_or_minus_infinity", "x")
+    return replace(program, name="masked_logsumexp", assumptions=(may_be_dead, *program.assumptions))
+
+
 def normalised() -> Program:
     """(x - mean) / sqrt(var + eps) * w + b: three loops."""
     p = Rows("normalised")
@@ -178,7 +185,19 @@ def lookup() -> Program:
 
 TEXT_PROGRAMS: dict[str, Callable[[], Program]] = {
     f.__name__: f
-    for f in (causal, half, softmax, logsumexp, scaled_norm, normalised, counts, blocks, two_kernels, curves, lookup)
+    for f in (
+        causal,
+        half,
+        softmax,
+        masked_logsumexp,
+        scaled_norm,
+        normalised,
+        counts,
+        blocks,
+        two_kernels,
+        curves,
+        lookup,
+    )
 }
 
 # ------------------------------------------------------------------------------------------------- kernel files

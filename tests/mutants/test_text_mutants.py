@@ -37,7 +37,7 @@ from neptune_verified.mutants.text_programs import TEXT_PROGRAMS, text_base
 from neptune_verified.mutants.text_seen import CHANGES, CRASHES, SAME, Seen
 
 #: Programs that take little time.
-QUICK = ("softmax", "logsumexp", "scaled_norm", "counts", "two_kernels", "blocks", "lookup", "normalised")
+QUICK = ("softmax", "masked_logsumexp", "scaled_norm", "counts", "two_kernels", "blocks", "lookup", "normalised")
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +83,8 @@ def test_the_catalogue(mutants: list[TextMutant]) -> None:
 
 
 def test_an_edit_stands_in_its_line() -> None:
-    base = text_base("logsumexp").source.splitlines()
-    for m in text_mutants("logsumexp"):
+    base = text_base("masked_logsumexp").source.splitlines()
+    for m in text_mutants("masked_logsumexp"):
         edited = m.source.splitlines()
         first = next(k for k, line in enumerate([*edited, None]) if k >= len(base) or line != base[k])
         assert m.line - 1 <= first + 8 or m.kind.endswith("second time"), m.name
@@ -99,12 +99,12 @@ def test_the_right_file_runs_alike(program: str, oracle: Oracle) -> None:
 
 
 @pytest.mark.parametrize(("kind", "program", "status", "why"), [
-    ("load without its mask", "logsumexp", CHANGES, "elements are read that belong to no input"),
-    ("store without its mask", "logsumexp", CHANGES, "an element is written that belongs to no result"),
-    ("result stored twice", "logsumexp", CHANGES, "an element is written twice"),
-    ("result not stored", "logsumexp", CHANGES, "result elements are not written"),
+    ("load without its mask", "masked_logsumexp", CHANGES, "elements are read that belong to no input"),
+    ("store without its mask", "masked_logsumexp", CHANGES, "an element is written that belongs to no result"),
+    ("result stored twice", "masked_logsumexp", CHANGES, "an element is written twice"),
+    ("result not stored", "masked_logsumexp", CHANGES, "result elements are not written"),
     ("grid from a floor division", "softmax", CHANGES, "result elements are not written"),
-    ("accumulator not rescaled", "logsumexp", CHANGES, "lse["),
+    ("accumulator not rescaled", "masked_logsumexp", CHANGES, "lse["),
     ("old value where the new one belongs", "scaled_norm", CHANGES, "norm["),
     ("truncating division for floor", "blocks", CHANGES, "o["),
     ("load under half of its mask", "lookup", CHANGES, "elements are read that belong to no input"),
@@ -114,7 +114,7 @@ def test_the_right_file_runs_alike(program: str, oracle: Oracle) -> None:
     ("input overwritten", "softmax", CHANGES, ""),
     ("table: block of 6 lanes", "softmax", CRASHES, "power of 2"),
     ("offset in 32 bits", "softmax", SAME, ""),
-    ("loop ends late", "logsumexp", SAME, ""),
+    ("loop ends late", "masked_logsumexp", SAME, ""),
 ])  # fmt: skip
 def test_what_a_run_shows(kind: str, program: str, status: str, why: str, oracle: Oracle) -> None:
     m = named(kind, program)
@@ -152,9 +152,7 @@ def test_statuses() -> None:
     assert not TextSummary((row(True, None, read=False),), {}).fine
 
 
-def test_the_command_with_a_reader_that_counts_masks_alone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_command_with_a_reader_that_counts_masks_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It must be found out."""
 
     def read(loops: LoopProgram, source: str, target: str) -> list[Finding] | None:
@@ -163,13 +161,13 @@ def test_the_command_with_a_reader_that_counts_masks_alone(
 
     monkeypatch.setattr(text_command, "reader", lambda: read)
     kinds = ("load without its mask", "store without its mask", "accumulator not rescaled", "loop ends late")
-    chosen = [m for m in text_mutants("logsumexp") if m.kind in kinds]
+    chosen = [m for m in text_mutants("masked_logsumexp") if m.kind in kinds]
     monkeypatch.setattr(text_command, "text_catalogue", lambda programs, each: chosen)
     out = StringIO()
     console = Console(file=out, width=200)
-    assert not text_mutants_command(programs=["logsumexp"], out=tmp_path / "rows.json", console=console)
-    assert "SURVIVED: logsumexp/accumulator_not_rescaled" in out.getvalue()
-    assert "accepted, and no run differs: logsumexp/loop_ends_late" in out.getvalue()
+    assert not text_mutants_command(programs=["masked_logsumexp"], out=tmp_path / "rows.json", console=console)
+    assert "SURVIVED: masked_logsumexp/accumulator_not_rescaled" in out.getvalue()
+    assert "accepted, and no run differs: masked_logsumexp/loop_ends_late" in out.getvalue()
     assert "what each obligation refuses" in out.getvalue()
     data = json.loads((tmp_path / "rows.json").read_text())
     assert 0 < data["kill_rate"] < 1
