@@ -127,6 +127,7 @@ def counts() -> Program:
     p.row("some", "any", above)
     p.row("every", "all", op("ge", x, op("sub", t, const(4, "int32"))))
     p.row("number", "sum", op("cast", above, dtype="int32"))
+    p.facts += [Assumption("bounded", n, 2**20) for n in ("x", "t")]
     return p.build("some", "every", "number")
 
 
@@ -242,5 +243,3 @@ def small_tiles(source: str, even: bool) -> str:
 
     return re.sub(r'^    "\w+": \(\{.*\n', entry, source, flags=re.MULTILINE)
 
-
-__all__ = ["TEXT_PROGRAMS", "Axis", "TextBase", "declared", "small_tiles", "text_base"]
