@@ -20,7 +20,13 @@ GROUPS: dict[str, tuple[Edits, ...]] = {
     "mask": (text_loops.mask_edits,),
     "fill": (text_loops.fill_edits,),
     "start": (text_state.start_edits,),
-    "state": (text_state.rebind_edits, text_state.repair_edits, text_state.order_edits, text_state.variable_edits),
+    "state": (
+        text_state.rebind_edits,
+        text_state.repair_edits,
+        text_state.order_edits,
+        text_state.variable_edits,
+        text_state.branch_edits,
+    ),
     "memory": (text_memory.pointer_edits, text_memory.store_edits),
     "shape": (text_memory.broadcast_edits,),
     "value": (text_values.operator_edits, text_values.function_edits, text_values.constant_edits),
@@ -29,17 +35,18 @@ GROUPS: dict[str, tuple[Edits, ...]] = {
     "launch": (text_launcher.argument_edits, text_launcher.size_edits, text_launcher.result_edits),
     "check": (text_launcher.check_edits,),
     "table": (text_launcher.table_edits,),
-    "header": (text_launcher.header_edits,),
+    "header": (text_launcher.header_edits, text_launcher.module_edits),
 }
-#: Edits of one kind that the catalogue takes at most (2 on the host); each is of another program where there are enough.
-EACH = 3
+#: Edits of one kind that the catalogue takes at most (one more of ``CORE``, twice as many of ``OFTEN_ALIKE``); each is of
+#: another program where there are enough.
+EACH = 2
+CORE = frozenset({"loop", "mask", "fill", "start", "state"})
 #: Kinds of which many edits are right: more of them, so that wrong ones are among them.
 OFTEN_ALIKE = frozenset({
     "guard dropped", "guard with another value", "lanes out of range loaded with anything",
     "lanes out of range loaded with another value", "reduction: lanes out of range not filled",
     "reduction: other fill of lanes out of range",
 })  # fmt: skip
-HOST = frozenset({"launch", "check", "table", "header"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,7 @@ def text_catalogue(programs: Iterable[str] = tuple(TEXT_PROGRAMS), each: int | N
                 if turn < len(places):
                     picked.append(places[(turn + number) % len(places)].name)
         group = next(iter(by_program.values()))[0].group
-        most = min(each, 2) if group in HOST else 2 * each if kind in OFTEN_ALIKE else each
+        most = 2 * each if kind in OFTEN_ALIKE else each + (group in CORE)
         chosen |= set(picked[:most])
     return [m for found in every.values() for m in found if m.name in chosen]
 

@@ -173,6 +173,20 @@ def table_edits(t: Text) -> Iterator[Edit]:
             yield t.replace("signature: stride taken to be 1", strides[0], '"one"', why)
 
 
+def module_edits(t: Text) -> Iterator[Edit]:
+    """Statements of the file that change what others mean."""
+    first, last, end = t.compiled[0], t.launcher, len(t.source)
+    at = t.starts[first.lineno - 2]
+    builtins = {"float": "lambda text: 0.0", "range": "lambda a, b, c=1: [0]", "max": "min"}
+    for name, value in builtins.items():
+        if f"{name}(" in "".join(map(t.raw, [*t.compiled, last])):
+            yield Edit("module: a builtin redefined", first.lineno, ((at, at, f"{name} = {value}\n\n\n"),))
+    for table in [k for k in t.assignments if k.endswith("_CONFIGS")]:
+        later = f"\n\nfor entry in {table}.values():\n    entry[1].clear()\n"
+        yield Edit("module: table changed later", last.lineno, ((end, end, later),), CONTRACTED)
+    yield Edit("module: entry defined a second time", last.lineno, ((end, end, f"\n\n{last.name} = _results\n"),))
+
+
 def header_edits(t: Text) -> Iterator[Edit]:
     found = re.search(r"^definition: sha256:([0-9a-f]{64})$", t.source, re.MULTILINE)
     if found:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from neptune_verified.fusion.fuse import fuse
-from neptune_verified.ir.expr import FLOATS, INF, Axis, Expr, Size, axis, const, op, read, reduce_, size
+from neptune_verified.ir.expr import FLOATS, INF, Expr, Size, axis, const, op, read, reduce_, size
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.program import Assumption, Program, Stage, Tensor
 from neptune_verified.ir.program_json import program_hash
@@ -242,4 +242,3 @@ def small_tiles(source: str, even: bool) -> str:
         return re.sub(r'("BLOCK_\w+": )\d+', lambda m: f"{m[1]}{next(number, 2 * floor)}", found[0])
 
     return re.sub(r'^    "\w+": \(\{.*\n', entry, source, flags=re.MULTILINE)
-

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from neptune_verified.mutants.text_edit import Edit, Text, carried, is_rebind, name_of, number, others
+from neptune_verified.mutants.text_edit import Edit, Text, carried, is_rebind, name_of, number, others, sizes_of
 
+FAR = "differs only at lengths above 65536"
 STARTS = {"-inf": ("0.0", "-3.4028234663852886e+38"), "inf": ("0.0",), "0.0": ("1.0", 'float("-inf")'), "1.0": ("0.0",),
           "0": ("1",), "1": ("0",)}  # fmt: skip
 
@@ -92,6 +93,18 @@ def variable_edits(t: Text) -> Iterator[Edit]:
                     earlier = [x for x in made if x != n.id and ("tile" in x) == ("tile" in n.id)]
                     for other in earlier[-1:]:
                         yield t.replace("another variable", n, other)
+
+
+def branch_edits(t: Text) -> Iterator[Edit]:
+    """Statements that run in few calls or programs only."""
+    for f, loop in t.loops():
+        for name in carried(loop):
+            sizes = sizes_of(f)
+            if sizes:
+                text = f"    if {sizes[0]} > 65536:\n        {name} = {name} + 1\n"
+                yield Edit("value changed at great lengths", loop.lineno, (t.after(loop, text),), FAR)
+            text = f"    if pid == 65536:\n        {name} = {name} + 1\n"
+            yield Edit("value changed in a late program", loop.lineno, (t.after(loop, text),), FAR)
 
 
 def order_edits(t: Text) -> Iterator[Edit]:

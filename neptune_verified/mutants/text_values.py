@@ -94,9 +94,12 @@ def constant_edits(t: Text) -> Iterator[Edit]:
                 continue
             if is_infinity(n):
                 yield t.replace(f"{prefix}infinity: finite stand-in", n, f"({value!r})".replace("inf", "1e38"))
+                yield t.replace(f"{prefix}infinity: other sign", n, f'float("{-value}")')
                 continue
             why = "the helper's error is more than its rounding" if prefix and value not in (0.0, 1.0) else ""
             if isinstance(value, float):
+                if value:
+                    yield t.replace(f"{prefix}constant: last digits", n, repr(value * (1 + 2**-22)), "another number")
                 yield t.replace(f"{prefix}constant doubled", n, repr(2 * value) if value else "0.5", why)
                 yield t.replace(f"{prefix}constant negated", n, f"({-value!r})" if value else "(-0.5)", why)
             else:
@@ -120,6 +123,9 @@ def dot_edits(t: Text) -> Iterator[Edit]:
                 yield t.replace("product: operand turned", x, f"tl.trans({t.text(x)})")
             rounded = f"tl.cast(tl.cast({t.text(x)}, tl.bfloat16), {_type(t)})"
             yield t.replace("product: operand rounded to bfloat16", x, rounded, UNLISTED)
+        yield t.replace(
+            "product of another type", c, f"{t.raw(c)[:-1]}, out_dtype=tl.float16)", "it is rounded to float16"
+        )
         if len(c.args) == 3:
             yield Edit("product: accumulator left out", c.lineno, (t.without(c, c.args[2]),))
             yield t.replace("product: accumulator doubled", c.args[2], f"2.0 * {t.text(c.args[2])}")
@@ -139,6 +145,8 @@ def cast_edits(t: Text) -> Iterator[Edit]:
             continue
         wanted = t.text(c.args[1])
         if wanted == "tl.float16":
+            towards = f'{t.raw(c)[:-1]}, fp_downcast_rounding="rtz")'
+            yield t.replace("rounding towards zero", c, towards, "the definition rounds to nearest")
             yield t.replace("rounding left out", c, t.text(c.args[0]), "a rounding of the definition is missing")
         elif wanted == "tl.float32":
             why = "the sum is taken in float16" if "tl.float16" in t.source else ""
@@ -147,6 +155,8 @@ def cast_edits(t: Text) -> Iterator[Edit]:
             wanted, ()
         ):
             yield t.replace("conversion to another type", c.args[1], other, "values leave the type or are rounded")
+    for c in t.calls(t.kernels, "tl.sum"):
+        yield t.replace("sum of another type", c, f"{t.raw(c)[:-1]}, dtype=tl.float16)", "it is taken in float16")
     for c in t.calls(t.kernels, "tl.exp", "tl.sum", "tl.max", "tl.log"):
         if "tl.int32" not in t.text(c):
             rounded = f"tl.cast(tl.cast({t.text(c.args[0])}, tl.float16), tl.float32)"
