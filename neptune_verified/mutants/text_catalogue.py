@@ -41,8 +41,9 @@ GROUPS: dict[str, tuple[Edits, ...]] = {
 #: another program where there are enough.
 EACH = 2
 CORE = frozenset({"loop", "mask", "fill", "start", "state"})
-#: Kinds of which many edits are right: more of them, so that wrong ones are among them.
+#: Kinds of which many edits are right or no tile program at all: more of them, so that wrong ones are among them.
 OFTEN_ALIKE = frozenset({
+    "value spread along the wrong dimension", "row index as column index",
     "guard dropped", "guard with another value", "lanes out of range loaded with anything",
     "lanes out of range loaded with another value", "reduction: lanes out of range not filled",
     "reduction: other fill of lanes out of range",

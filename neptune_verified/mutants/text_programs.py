@@ -216,7 +216,7 @@ class TextBase:
 
 _PROVER = Prover()
 #: Programs whose tiles are square: there a wrong axis is no error of shape.
-EVEN = frozenset({"half", "softmax", "two_kernels", "curves", "blocks"})
+EVEN = frozenset(TEXT_PROGRAMS) - {"causal", "scaled_norm", "counts"}
 
 
 @lru_cache(maxsize=32)
