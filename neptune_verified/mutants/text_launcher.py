@@ -177,7 +177,7 @@ def module_edits(t: Text) -> Iterator[Edit]:
     """Statements of the file that change what others mean."""
     first, last, end = t.compiled[0], t.launcher, len(t.source)
     at = t.starts[first.lineno - 2]
-    builtins = {"float": "lambda text: 0.0", "range": "lambda a, b, c=1: [0]", "max": "min"}
+    builtins = {"float": "lambda text: 0.0", "range": "lambda a, b, c=1: [0]"}
     for name, value in builtins.items():
         if f"{name}(" in "".join(map(t.raw, [*t.compiled, last])):
             yield Edit("module: a builtin redefined", first.lineno, ((at, at, f"{name} = {value}\n\n\n"),))
