@@ -42,10 +42,12 @@ def main() -> None:
 
 
 def _spread(args: list[str]) -> list[str]:
-    """``--set A=1 B=2`` as ``--set A=1 --set B=2``."""
+    """``--set A=1 B=2`` as ``--set A=1 --set B=2``, and ``--json F.json`` as ``--json --out F.json``."""
     result: list[str] = []
     setting = False
     for arg in args:
+        if result[-1:] == ["--json"] and arg.endswith(".json"):
+            result.append("--out")
         if setting and "=" in arg and not arg.startswith("-") and result[-1] != "--set":
             result.append("--set")
         setting = arg == "--set" or (setting and not arg.startswith("-"))
@@ -233,15 +235,30 @@ def reducer(
 @app.command()
 def mutants(
     program: Annotated[list[str] | None, typer.Argument(help="programs of the catalogue; default: all")] = None,
+    text: Annotated[bool, typer.Option("--text", help="wrong edits of emitted kernel files")] = False,
+    program_: Annotated[list[str] | None, typer.Option("--program", metavar="NAME", help="the same as PROGRAM")] = None,
     list_: Annotated[bool, typer.Option("--list", help="list every mutant")] = False,
-    json_: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="print JSON; --json FILE.json writes it (with --text)")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="write JSON to FILE (with --text)")] = None,
+    every: Annotated[bool, typer.Option("--every", help="every edit there is, not a choice (with --text)")] = False,
 ) -> None:
-    """Test the verifier: wrong transformations, and which obligation refuses each."""
+    """Test the verifier: wrong transformations, or wrong edits of kernel files, and which obligation refuses each."""
+    programs = [*(program or ()), *(program_ or ())]
+    if (out or every) and not text:
+        raise UsageError("--out and --every are for --text")
+    if text:
+        from neptune_verified.mutants.text_catalogue import EACH
+        from neptune_verified.mutants.text_command import text_mutants_command
+
+        _check_writable(out)
+        if not text_mutants_command(list_, json_ and out is None, programs, out, each=None if every else EACH):
+            raise typer.Exit(int(Exit.INTERNAL))
+        return
     from neptune_verified.mutants.command import mutants_command
 
     with _status("judging mutants") as status:
         fine = mutants_command(
-            list_, json_, program or (), progress=lambda name, n, of: status.update(f"{n} of {of}: {name} is done")
+            list_, json_, programs, progress=lambda name, n, of: status.update(f"{n} of {of}: {name} is done")
         )
     if not fine:
         raise typer.Exit(int(Exit.REFUSED))
