@@ -86,10 +86,6 @@ KERNEL = [
     Tamper("a kernel's code removed, and its hash", kernel(lambda s: s[: s.index("@triton.jit")]), "kernel.py: O13: ", sealed=True),
     Tamper("code added, and its hash", kernel(lambda s: s + "X = 1\n"), "kernel.py: O13: ", sealed=True),
     Tamper("Triton left out, and its hash", kernel(lambda s: s.replace("import triton\n", "")), "kernel.py: O13: ", sealed=True),
-    Tamper("the kernel's target", certificate(lambda c: c["kernel"].clear()), "certificate.json: kernel: its target is None"),
-    Tamper("what was proved of the text", certificate(lambda c: c["text"].clear()), "certificate.json: text: it says something else"),
-    Tamper("a proof of the text left out", certificate(lambda c: c["text"].pop()), "certificate.json: text: it says something else"),
-    Tamper("what a proof of the text covers", certificate(lambda c: c["text"][0].update(covers="all")), "certificate.json: text: it says something else"),
     Tamper("an empty kernel", kernel(lambda s: ""), "kernel.py: "),
     Tamper("another definition in the docstring", kernel(lambda s: s.replace("definition: sha256:", "definition: sha256:0")), "kernel.py: its docstring names sha256:0"),
     Tamper("no definition in the docstring", kernel(lambda s: s.replace("definition: ", "about: ")), "kernel.py: its docstring names no definition at all", sealed=True),
@@ -134,6 +130,10 @@ def drop(c: Data, id_: str) -> None:
 
 SCRIPT = "its script is not that of its statement"
 CERTIFICATE = [
+    Tamper("the kernel's target", certificate(lambda c: c["kernel"].clear()), "certificate.json: kernel: its target is None"),
+    Tamper("what was proved of the text", certificate(lambda c: c["text"].clear()), "certificate.json: text: it says something else"),
+    Tamper("a proof of the text left out", certificate(lambda c: c["text"].pop()), "certificate.json: text: it says something else"),
+    Tamper("what a proof of the text covers", certificate(lambda c: c["text"][0].update(covers="all")), "certificate.json: text: it says something else"),
     Tamper("an assertion weakened", script("O1", lambda s: put(s, last(s, "(assert"), "(assert true)")), "certificate.json: O1, "),
     Tamper("an assertion removed", script("O6.term", lambda s: s.pop(last(s, "(assert"))), "certificate.json: O6.term, "),
     Tamper("a contradiction added", script("O2", lambda s: s.insert(len(s) - 1, "(assert false)")), "certificate.json: O2, "),

@@ -131,7 +131,8 @@ class Calls:
             case "tl.cast", [x, dtype], []:
                 v = self.value(x)
                 tile = v if isinstance(v, Tile) else self.full((), v, "int32" if type(v) is int else "")
-                return self.cast(tile, self.type(dtype))
+                result = self.cast(tile, self.type(dtype))
+                return self.counted(result) if tile.dtype in INTS else result
             case "tl.broadcast_to", [x, shape], []:
                 return self.broadcast(self.tile(x), self.shape(shape))
             case "tl.trans", [x], []:

@@ -44,6 +44,7 @@ from neptune_verified.proofs.text.integers import Facts, within, zero
 from neptune_verified.proofs.text.match import Matcher
 from neptune_verified.proofs.text.reader import Reading
 from neptune_verified.proofs.text.states import States, combined, tile_reduction
+from neptune_verified.proofs.text.unseen import check_unseen
 from neptune_verified.proofs.text.values import Carry, Loop, opened
 
 
@@ -113,7 +114,6 @@ class Claims:
         self.completeness: dict[str, Claim] = {}
         #: For the report: loops whose skipped elements were shown to be neutral.
         self.skipping: list[str] = []
-        self.steps = 0
 
     # -- where the two sides meet --------------------------------------------------------------------------
 
@@ -218,18 +218,28 @@ class Claims:
 
     def kinds(self, m: Matcher, e: Expr) -> Kinds:
         given: dict[Expr, Kinds] = {}
+        # Values after a tile, which the claims say are carried values.
+        ends = {
+            carry.end.tensor: self.partners[carry.name]
+            for n in m.inside
+            for carry in self.reading.loops[n].carried.values()
+            if isinstance(carry.end, Read) and carry.name in self.partners
+        }
 
         def fn(x: Expr) -> Expr | None:
             if not isinstance(x, Read):
                 return None
-            if x.tensor.startswith("%") and x.tensor in self.reading.definitions:
+            if x.tensor in self.reading.definitions and x.tensor not in ends:
                 return transform(m.head(x), fn)
             symbol = var(f"{x.tensor}?{len(given)}", x.dtype)
-            if x.tensor.startswith("@"):
-                _, c = self.states.carried(x.tensor.split(":", 1)[1])
-                found = self.analysis.of(c.value) | self.analysis.of(c.neutral)
+            if x.tensor in ends:
+                found = self.carried_kinds(ends[x.tensor])
+            elif x.tensor.startswith("@"):
+                found = self.carried_kinds(x.tensor.split(":", 1)[1])
+            elif x.tensor in self.reading.starts and self.partners.get(self.reading.starts[x.tensor].name):
+                found = self.carried_kinds(self.partners[self.reading.starts[x.tensor].name])
             elif x.tensor in self.analysis.shapes and x.dtype != "bool":
-                found = self.analysis.declared(x.tensor)
+                found = self.analysis.declared(x.tensor) | ({UNDEF} if m.hides(x) else set())
             else:
                 found = TRUTH if x.dtype == "bool" else EXTENDED | {UNDEF}
             for point, kind in ((float("-inf"), NINF), (0, "zero"), (float("inf"), "+inf")):
@@ -240,6 +250,11 @@ class Claims:
 
         opened_ = transform(e, fn)
         return self.analysis.under(given).of(opened_)
+
+    def carried_kinds(self, name: str) -> Kinds:
+        """A carried value over any part of its stream."""
+        _, c = self.states.carried(name)
+        return self.analysis.of(c.value) | self.analysis.of(c.neutral)
 
     # -- proofs --------------------------------------------------------------------------------------------
 
@@ -294,8 +309,22 @@ class Claims:
         local = tile_reduction(c.value.reducer, last.step, both(*inside), g, neutral, index)
         wanted = combined(c.value.reducer, self.states.step(p, c, at), local)
         m.inside = tuple(loop.number for loop in loops)
-        m.require(opened(end, carry.shape, lanes_), wanted, f"{claim.name} after a tile", loops[-1].line)
-        self.steps += 1
+        update = opened(end, carry.shape, lanes_)
+        m.require(update, wanted, f"{claim.name} after a tile", loops[-1].line)
+        position = m.fresh(const(last.step, "int32"))
+        at[a] = op("add", last.symbol, position) if last.step > 1 else last.symbol
+        for x in within(at[a], zero(), a.extent):
+            facts.add(x)
+        rows = {x: self.row(claim, x) for x in lanes_ if isinstance(x, Size)}
+        m.blame = (-1, "O9", "")
+        if not check_unseen(m, c, self.states.term(p, c, at), neutral, update, position, rows):
+            raise Unproved(m.blame[1], m.blame[2], loops[-1].line)
+
+    def row(self, claim: Claim, x: Size) -> tuple[Expr, ...]:
+        """What makes a lane of the value one of the definition's rows: the indices that it is part of are in range."""
+        _, c = self.states.carried(claim.name)
+        own = [(i, a) for i, a in zip(claim.indices, c.axes, strict=True) if any(y is x for y in subterms(i))]
+        return tuple(y for i, a in own for y in within(i, zero(), a.extent))
 
     def start(self, m: Matcher, claim: Claim, before: Expr, line: int) -> None:
         """The neutral element, or what an earlier loop of the chain has left."""

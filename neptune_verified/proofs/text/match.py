@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from neptune_verified.ir.expr import (
     reduce_,
     size,
     substitute,
+    subterms,
 )
 from neptune_verified.ir.kinds import FINITE, UNDEF, ZERO, KindAnalysis
 from neptune_verified.proofs.text.findings import Unproved
@@ -45,6 +47,19 @@ _COMMUTE = ("add", "mul", "max", "min", "and", "or", "eq", "ne")
 _DEPTH = 400
 
 
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """``condition`` has the value ``truth`` for every value of ``symbol`` for which all of ``inside`` hold."""
+
+    symbol: Size
+    condition: Expr
+    truth: bool
+    inside: tuple[Expr, ...]
+
+    def at(self, x: Expr) -> list[Expr]:
+        return [substitute(e, {self.symbol: x}) for e in (*self.inside, self.condition)]
+
+
 class Matcher:
     def __init__(self, reading: Reading, facts: Facts, analysis: KindAnalysis, claims: Claims) -> None:
         self.reading, self.facts, self.analysis, self.claims = reading, facts, analysis, claims
@@ -55,6 +70,9 @@ class Matcher:
         #: The deepest difference that was met: (depth, obligation, what).
         self.blame: tuple[int, str, str] = (-1, "O13", "the values differ")
         self.reason = "O13"
+        #: While it is asked whether inputs are seen: the position that may not be, and what holds of every row.
+        self.hidden: Size | None = None
+        self.everywhere: Everywhere | None = None
 
     # -- verdicts ------------------------------------------------------------------------------------------
 
@@ -77,6 +95,22 @@ class Matcher:
             yield
         finally:
             self.reason = before
+
+    @contextmanager
+    def unseen(self, position: Size, everywhere: Everywhere | None) -> Iterator[None]:
+        """Inside, no input at this position has a value of which anything is known."""
+        before = self.hidden, self.everywhere
+        self.hidden, self.everywhere = position, everywhere
+        try:
+            yield
+        finally:
+            self.hidden, self.everywhere = before
+
+    def hides(self, e: Read) -> bool:
+        return self.hidden is not None and any(x is self.hidden for i in e.indices for x in subterms(i))
+
+    def opened_reduction(self, e: Reduce, index: Expr) -> Expr:
+        return _reduce_rest(e, e.axes[0], e.axes[1:], index)
 
     def fresh(self, n: Expr) -> Size:
         """An arbitrary index below n, which is added to the facts."""
@@ -223,7 +257,24 @@ class Matcher:
                 return None if x is None or y is None else not strong
         if is_integer_atom(c):
             return self.facts.decided(c)
+        if isinstance(c, Reduce) and self.everywhere is not None and self.nowhere(c):
+            return c.reducer == "all"
         return self.compared(c)
+
+    def nowhere(self, c: Reduce) -> bool:
+        """"Some lane" is false, or "all lanes" true, because of what holds of every row."""
+        if c.reducer not in ("any", "all") or len(c.axes) != 1 or self.everywhere is None:
+            return False
+        with self.facts.case():
+            x = self.fresh(c.axes[0].extent)
+            *inside, condition = self.everywhere.at(x)
+            ranges = inside[0]
+            for i in inside[1:]:
+                ranges = op("and", ranges, i)
+            holds = condition if self.everywhere.truth else op("not", condition)
+            self.facts.add(op("or", op("not", ranges), holds))
+            body = substitute(c.body, {c.axes[0]: x})
+            return self.facts.fails(body) if c.reducer == "any" else self.facts.holds(body)
 
     def compared(self, c: Expr) -> bool | None:
         """A comparison of floats, or another truth value: by its constants, or by what was assumed."""
