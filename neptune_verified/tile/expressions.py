@@ -40,8 +40,9 @@ TRANSCENDENTAL = ("exp", "exp2", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf
 class TileExpressions(TileBuilder):
     """Lowers expressions; one instance per kernel."""
 
-    #: A mask that loads take in addition.
+    #: A mask that loads take in addition; ``shared``: every use of a load in this loop may see it.
     alive: Value | None = None
+    shared = True
 
     def level(self, e: Expr) -> int:
         """Index of the innermost scope that ``e`` needs."""
@@ -244,10 +245,9 @@ class TileExpressions(TileBuilder):
         """An operand with dimensions ``dims``; lanes of ``k`` out of range are 0 (a masked load gives 0 already).
 
         So are those that count for no row, in an operand that has no rows: 0 times what stands there may be NaN."""
-        alive = (
-            self.some_row_counts(k) if not (set(dims) - {k}) & (self.counts.free if self.counts else set()) else None
-        )
-        self.alive = alive if is_load else None
+        masked = frozenset() if self.counts is None else self.counts.free
+        alive = None if masked & (set(dims) - {k}) else self.some_row_counts(k)
+        self.alive = alive if is_load and self.shared else None
         loaded = self.narrow(e, dtype)
         self.alive = None
         value = self.broadcast(loaded, self.sorted(dims))

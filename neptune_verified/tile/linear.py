@@ -153,8 +153,8 @@ class Integers:
 
     def _less_by_terms(self, x: Expr, y: Expr) -> bool:
         a, b = self.form(x), self.form(y)
-        # s + c <= t + d where s <= t and c <= d
-        for s, t in ((s, t) for s, n in a.terms.items() for t, k in b.terms.items() if n == k == 1):
+        # n * s + c <= n * t + d where s <= t and c <= d
+        for s, t in ((s, t) for s, n in a.terms.items() for t, k in b.terms.items() if n == k > 0):
             fits = isinstance(s, Op) and s is not t and (s, t) != (x, y) and self.le(s, t)
             if fits and self.nonnegative(b.without([t]) - a.without([s])):
                 return True
@@ -179,7 +179,7 @@ class Integers:
 
     def expr(self, x: Linear) -> Expr:
         """The sum, in 64 bits where a partial sum may leave 32."""
-        order = sorted(x.terms.items(), key=lambda tc: tc[1] < 0)
+        order: list[tuple[Expr | None, int]] = sorted(x.terms.items(), key=lambda tc: tc[1] < 0)
         if not order:
             return number(x.const)
         if (row := self._row_of(x.terms)) is not None and x.terms[row] == 1 and x.terms[self.extent] == -1:  # type: ignore[index]
@@ -187,26 +187,26 @@ class Integers:
             order = [tc for tc in order if tc[0] in (row, self.extent)] + [
                 tc for tc in order if tc[0] not in (row, self.extent)
             ]
-        total, fits = Linear(), all(t.dtype == "int32" for t, _ in order)
+        if x.const:
+            order.insert(1 if x.const < 0 else len(order), (None, x.const))  # a constant < 0 early, the sums stay small
+        total, fits = Linear(), all(t is None or t.dtype == "int32" for t, _ in order)
         for t, c in order:
-            scaled = self.span_of(Linear({t: c}))
-            total = total + Linear({t: c})
-            for lo, hi in (scaled, self.span_of(total)):
-                fits = fits and lo >= _LOW and hi <= _HIGH
-        lo, hi = self.span_of(x)
-        fits = fits and lo >= _LOW and hi <= _HIGH
+            part = Linear(const=c) if t is None else Linear({t: c})
+            total = total + part
+            fits = fits and all(lo >= _LOW and hi <= _HIGH for lo, hi in (self.span_of(part), self.span_of(total)))
         dtype = "int32" if fits else "int64"
         result: Expr | None = None
         for t, c in order:
-            t = op("cast", t, dtype=dtype)
-            part = t if abs(c) == 1 else op("mul", t, number(abs(c), dtype))
-            if result is None:
-                result = part if c > 0 else op("neg", part)
+            if t is None:
+                term: Expr = number(abs(c), dtype)
             else:
-                result = op("add" if c > 0 else "sub", result, part)
+                term = op("cast", t, dtype=dtype)
+                term = term if abs(c) == 1 else op("mul", term, number(abs(c), dtype))
+            if result is None:
+                result = term if c > 0 else op("neg", term)
+            else:
+                result = op("add" if c > 0 else "sub", result, term)
         assert result is not None
-        if x.const:
-            result = op("add" if x.const > 0 else "sub", result, number(abs(x.const), dtype))
         return result
 
     def _same(self, x: Expr, y: Expr) -> tuple[Expr, Expr]:
@@ -240,11 +240,13 @@ class Integers:
             return x
         if not x.terms and (isinstance(divisor, Const) or x.const == 0):
             return Linear(const=x.const // int(divisor.value) if isinstance(divisor, Const) else 0)
+        whole = self._multiple(x, divisor)
+        rest = x - self.times(whole, divisor)
+        known = self.nonnegative(rest) if isinstance(divisor, Const) else False
+        if (whole.terms or whole.const) and (known or not self.nonnegative(x)):
+            return self.div(rest, divisor) + whole
         if self.nonnegative(x):
             return Linear({self._quotient(self.expr(x), divisor): 1})
-        whole = self._multiple(x, divisor)
-        if whole.terms or whole.const:
-            return self.div(x - self.times(whole, divisor), divisor) + whole
         zero = number(0)
         up = self.max(self.expr(x), zero)
         down = self.expr(self.form(self.max(self.expr(-x), zero)) + self.form(divisor) - 1)

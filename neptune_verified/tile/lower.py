@@ -145,7 +145,7 @@ class _Kernel(TileExpressions):
     def _loop(self, p: Pass, loop: LoopPlan, mask: Mask) -> For:
         """The pass over the tiles of one loop; in a full one with no mask of the stream axis."""
         self.given = mask.holds() if loop.full else {}
-        self.mask = mask
+        self.mask, self.shared = mask, not p.stores
         self.inside = frozenset(p.stream) if loop.full else frozenset()
         names = frozenset({T, *(c.name for c in p.carried), *(c.new.name for c in p.carried)})
         loops = [For(a, a is p.stream[-1], [], loop.lo, loop.hi) for a in p.stream]

@@ -169,13 +169,12 @@ class Projection:
         z, zero, length = self.z, number(0), self.length
         lo: Expr = zero
         if b.low:
-            lo = z.expr(b.low[0])
-            for x in b.low[1:]:
-                lo = z.max(lo, z.expr(x))
-            lo = z.narrow(z.max(z.min(length, lo), zero))
+            clamped = [z.narrow(z.max(z.min(length, z.expr(x)), zero)) for x in b.low]
+            for x in clamped:
+                lo = z.max(lo, x)
         hi: Expr = length
-        for x in b.high:
-            hi = z.min(hi, z.expr(x + 1))
+        for form in b.high:
+            hi = z.min(hi, z.expr(form + 1))
         is_open = hi is length
         hi = z.narrow(z.max(hi, zero))
         for c in b.conditions:

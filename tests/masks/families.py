@@ -192,9 +192,12 @@ def integers(family: Family) -> Integers:
     return Integers(span, FIRST, LAST, M, BLOCK)
 
 
-def derive(family: Family) -> tuple[Phase, ...]:
-    mask = family.mask(Term(ROW), Term(J), sizes_as_terms())
-    return phases(mask.e, J, ROW, integers(family))
+def derive(family: Family, square: bool = False) -> tuple[Phase, ...]:
+    """``square``: the columns have the rows' length M, the same symbol."""
+    columns = axis("j", M) if square else J
+    sizes = sizes_as_terms() | ({"N": Term(M)} if square else {})
+    mask = family.mask(Term(ROW), Term(columns), sizes)
+    return phases(mask.e, columns, ROW, integers(family))
 
 
 def live(family: Family, m: int, n: int, scalars: Mapping[str, int]) -> Bools:

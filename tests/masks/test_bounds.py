@@ -31,6 +31,19 @@ def test_visited_tiles_are_the_live_ones(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
+def test_rows_and_columns_of_one_length(name: str) -> None:
+    family = FAMILIES[name]
+    found = derive(family, square=True)
+    for n in (0, 1, 2, 15, 16, 17, 32, 63, 64, 70):
+        for scalars in family.scalars:
+            mask = live(family, n, n, scalars)
+            for rows, block in TILES:
+                for first in range(0, n, rows):
+                    env = environment(n, n, scalars, first, rows, block)
+                    assert not faults(found, mask, env, family.tight), (n, scalars, first, rows, block)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
 def test_the_analysis_is_fast_and_the_loops_few(name: str) -> None:
     start = time.perf_counter()
     found = derive(FAMILIES[name])
