@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import permutations
 from typing import Protocol
 
@@ -23,6 +24,7 @@ from neptune_verified.ir.expr import (
     REDUCERS,
     TRUE,
     Axis,
+    Const,
     Expr,
     Op,
     Read,
@@ -138,6 +140,8 @@ class Claims:
                 if t.tensor in self.reading.definitions:
                     t = self.reading.definitions[t.tensor].at(t.indices)
                     continue
+            if kind == "fin" and isinstance(t, Const):
+                return self.untouched(m, t, name, s.indices)
             opened_ = m.head(t, whole=False)
             if opened_ is not t:
                 t = opened_
@@ -161,6 +165,34 @@ class Claims:
                 if isinstance(end, Read) and end.tensor == t.tensor and t.tensor in self.reading.definitions:
                     return carry
         return None
+
+    def constant(self, m: Matcher, s: Read) -> Fraction | float | bool | None:
+        """The value after its pass of a carried value that no loop of the text updates."""
+        name = s.tensor.split(":", 1)[1]
+        if name in self.partners.values():
+            return None
+        _, c = self.states.carried(name)
+        neutral = self.states.neutral(c)
+        return neutral.value if self.untouched(m, neutral, name, s.indices) else None
+
+    def untouched(self, m: Matcher, t: Const, name: str, indices: tuple[Expr, ...]) -> bool:
+        """No loop updates the value: it is the neutral element, and so is every element of the stream, for every value
+        that its repair reads too."""
+        p, c = self.states.carried(name)
+        if t is not self.states.neutral(c):
+            return m.differ("O8", f"a constant where the loop program has {name}")
+        own = dict(zip(c.axes, indices, strict=True))
+        for other in p.carried:
+            if other is c or (c.repair is not None and other.name in c.repair.producers):
+                at: dict[Axis, Expr] = {a: own[a] for a in other.axes}
+                with m.facts.case(), m.because("O10"):
+                    at |= {a: m.fresh(a.extent) for a in p.stream}
+                    if m.facts.impossible():
+                        continue
+                    if not m.equal(self.states.neutral(other), self.states.term(p, other, at)):
+                        return m.differ("O10", f"{other.name}: an element that no tile holds is not neutral")
+        self.skipping.append(name)
+        return True
 
     def outermost(self, carry: Carry) -> Carry:
         """Of the loops around each other that update one value."""

@@ -26,6 +26,13 @@ def is_integer_atom(e: Expr) -> bool:
     return isinstance(e, Op) and e.name in _COMPARE and e.args[0].dtype in INTS
 
 
+def is_integer(c: Expr) -> bool:
+    """A truth value that is decided by integers alone."""
+    if isinstance(c, Op) and c.name in ("and", "or", "not"):
+        return all(map(is_integer, c.args))
+    return is_integer_atom(c)
+
+
 class Facts:
     """Integer facts as a Z3 solver, and facts about comparisons of floats as a list of (comparison, truth)."""
 

@@ -36,7 +36,7 @@ from neptune_verified.ir.expr import (
 from neptune_verified.ir.kinds import FINITE, UNDEF, ZERO, KindAnalysis
 from neptune_verified.proofs.text.findings import Unproved
 from neptune_verified.proofs.text.fold import COMPARE, arithmetic, plain
-from neptune_verified.proofs.text.integers import Facts, is_integer_atom, within, zero
+from neptune_verified.proofs.text.integers import Facts, is_integer, within, zero
 from neptune_verified.proofs.text.powers import expansions
 from neptune_verified.proofs.text.reader import Reading
 
@@ -243,6 +243,8 @@ class Matcher:
     def truth(self, c: Expr) -> bool | None:
         """What the facts say of a truth value; None where they leave it open."""
         c = self.head(c, whole=False)
+        if is_integer(c):
+            return self.facts.decided(c)
         match c:
             case Const(value):
                 return bool(value)
@@ -255,8 +257,6 @@ class Matcher:
                 if strong in (x, y):
                     return strong
                 return None if x is None or y is None else not strong
-        if is_integer_atom(c):
-            return self.facts.decided(c)
         if isinstance(c, Reduce) and self.everywhere is not None and self.nowhere(c):
             return c.reducer == "all"
         return self.compared(c)
@@ -331,6 +331,10 @@ class Matcher:
             return None
         if isinstance(c, Op) and c.name == "select":
             return self.open_atom(c.args[0])
+        if isinstance(c, Op) and c.args[0].dtype in FLOATS:
+            inner = self.choice(*c.args)  # what is compared may be a choice itself, which decides the comparison
+            if inner is not None:
+                return inner
         return c
 
     def truth_values(self, t: Expr, s: Expr) -> bool:
@@ -411,6 +415,8 @@ class Matcher:
         match e:
             case Const(value):
                 return value
+            case Read(tensor) if tensor.startswith("@fin:"):
+                return self.claims.constant(self, e)
             case Op("mul", (a, b)):
                 x, y = self.constant_of(a), self.constant_of(b)
                 if x == 0 and self.finite(b) or y == 0 and self.finite(a):

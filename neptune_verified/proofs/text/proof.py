@@ -176,11 +176,12 @@ class _KernelProof:
         """The table of argument types, from which the kernel may be compiled ahead of time, has those of the launch."""
         sizes = {s.name: s for s in self.program.sizes}
         types = self.file.signatures[f"{self.text.name.upper()}_SIGNATURE"]
-        for name, (kind, what, _) in zip(self.text.params, self.launch.args, strict=True):
+        for name, (kind, what, k) in zip(self.text.params, self.launch.args, strict=True):
             if kind == "tensor":
                 wanted = [f"*{_ABI[self.dtypes.get(what, '')]}"] if what in self.dtypes else []
             elif kind == "stride":
-                wanted = ["i32", "i64", "one"]  # any stride is right; 1 is the usual one of a last dimension
+                last = k == len(self.shapes.get(what, ())) - 1
+                wanted = ["i32", "i64", *(["one"] if last else [])]  # of contiguous tensors the last stride is 1
             else:
                 wanted = [_ABI["float32" if sizes[what].dtype in FLOATS else "int32"]]
             if types.get(name) not in wanted:

@@ -81,7 +81,7 @@ class States:
 
         return substitute(transform(e, fn), dict(at))
 
-    def neutral(self, c: Carried) -> Expr:
+    def neutral(self, c: Carried) -> Const:
         value = REDUCERS[c.value.reducer].neutral(c.value.dtype)
         assert isinstance(value, Const)
         return const(value.value, wide(c.value.dtype))

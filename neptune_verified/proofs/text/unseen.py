@@ -11,21 +11,15 @@ from collections.abc import Iterator
 
 from neptune_verified.ir.expr import Expr, Op, Reduce, Size, subterms
 from neptune_verified.ir.loops import Carried
-from neptune_verified.proofs.text.integers import is_integer_atom
+from neptune_verified.proofs.text.integers import is_integer
 from neptune_verified.proofs.text.match import Everywhere, Matcher
 
 
 def conditions(g: Expr) -> Iterator[Expr]:
     """Conditions of choices in a term that speak of integers alone."""
     for x in subterms(g):
-        if isinstance(x, Op) and x.name == "select" and _integers(x.args[0]):
+        if isinstance(x, Op) and x.name == "select" and is_integer(x.args[0]):
             yield x.args[0]
-
-
-def _integers(c: Expr) -> bool:
-    if isinstance(c, Op) and c.name in ("and", "or", "not"):
-        return all(map(_integers, c.args))
-    return is_integer_atom(c)
 
 
 def masks(m: Matcher, g: Expr, neutral: Expr) -> list[tuple[Expr, bool]]:
