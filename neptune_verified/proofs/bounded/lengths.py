@@ -1,0 +1,126 @@
+"""Not trusted: which lengths are tried. A poor choice covers less; nothing is believed for lengths that were not tried."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from neptune_verified.ir.expr import FLOATS
+from neptune_verified.ir.program import Program
+from neptune_verified.proofs.bounded.source import KernelFile
+
+#: Elements of the largest product of lengths that is tried with two tiles and a tail.
+_LARGE = 1_500_000
+
+
+@dataclass(slots=True)
+class Role:
+    """The blocks by which a length is cut, in loops and in the grid."""
+
+    stream: set[str] = field(default_factory=set)
+    rows: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Lengths, which configuration of each table, how inputs are drawn, and the stream tile that they are drawn for."""
+
+    sizes: dict[str, int | float]
+    choice: int
+    structured: bool
+    tile: int
+
+
+def roles(file: KernelFile, program: Program) -> dict[str, Role]:
+    found = {s.name: Role() for s in program.sizes}
+
+    def names(e: ast.AST) -> Iterator[str]:
+        yield from (n.id for n in ast.walk(e) if isinstance(n, ast.Name) and n.id in found)
+
+    for kernel in file.kernels.values():
+        blocks = {a.arg for a in kernel.args.args if a.annotation is not None}
+        for node in ast.walk(kernel):
+            match node:
+                case ast.For(iter=ast.Call(args=[_, high, ast.Name(id=step)])) if step in blocks:
+                    for n in names(high):
+                        found[n].stream.add(step)
+    assert file.launcher is not None
+    for node in ast.walk(file.launcher):
+        match node:
+            case ast.BinOp(left=left, op=ast.FloorDiv(), right=ast.Subscript(slice=ast.Constant(value=str() as block))):
+                for n in names(left):
+                    found[n].rows.add(block)
+    return found
+
+
+def trials(file: KernelFile, program: Program) -> list[Trial]:
+    """For each configuration a few combinations that together meet every tail, empty and single tile of every axis."""
+    role = roles(file, program)
+    result: list[Trial] = []
+    seen: set[tuple[object, ...]] = set()
+    for choice in range(max(len(t) for t in file.tables.values())):
+        blocks: dict[str, int] = {}
+        for table in file.tables.values():
+            blocks |= table[min(choice, len(table) - 1)].blocks
+        tile = max((blocks.get(b, 1) for r in role.values() for b in r.stream), default=1)
+        for plan, structured in _PLANS if choice == 0 else _PLANS[:3]:
+            sizes = {s: _length(plan, role[s], blocks) for s in role}
+            if plan == "main" and _product(program, sizes) > _LARGE:
+                sizes = {s: _length("tail", role[s], blocks) for s in role}
+            legal = _legal(program, sizes)
+            key = (choice if plan in ("main", "tail", "exact") else 0, structured, *legal.values())
+            if key not in seen:
+                seen.add(key)
+                result.append(Trial(legal, choice, structured, tile))
+    return result
+
+
+#: Name of a plan, and whether the inputs have structure. The first three are for every configuration.
+_PLANS = (("main", False), ("tail", True), ("exact", True), ("empty", False), ("one", False), ("short", True),
+          ("two", True), ("no rows", False), ("nothing", False))  # fmt: skip
+
+
+def _length(plan: str, role: Role, blocks: dict[str, int]) -> int:
+    """The length that a size has in a plan."""
+    s = max((blocks.get(b, 1) for b in role.stream), default=0)
+    r = max((blocks.get(b, 1) for b in role.rows), default=0)
+    few = min(r + 1, 12)
+    if s and r:
+        table = {"main": max(s + 1, r + 1), "tail": max(few, s + 1), "exact": s, "empty": 0, "one": 1, "short": r + 1,
+                 "two": 2, "no rows": 0, "nothing": 0}  # fmt: skip
+    elif s:
+        table = {"main": 2 * s + 3, "tail": s + 1, "exact": s, "empty": 0, "one": 1, "short": max(s - 1, 1),
+                 "two": 2 * s, "no rows": 1, "nothing": 0}  # fmt: skip
+    elif r:
+        table = {"main": r + 1, "tail": few, "exact": min(r, 12), "empty": 2, "one": 1, "short": few, "two": few,
+                 "no rows": 0, "nothing": 0}  # fmt: skip
+    else:
+        table = {"main": 2, "tail": 2, "exact": 1, "empty": 2, "one": 1, "short": 2, "two": 3, "no rows": 1, "nothing": 0}
+    return table[plan]
+
+
+def _product(program: Program, sizes: dict[str, int]) -> int:
+    n = 1
+    for v in sizes.values():
+        n *= max(1, v)
+    return n
+
+
+def _legal(program: Program, sizes: dict[str, int]) -> dict[str, int | float]:
+    """Lengths that fit the declared facts; scalar arguments that are floats get a number."""
+    result: dict[str, int | float] = {}
+    for s in program.sizes:
+        n = sizes[s.name]
+        facts = {a.kind: a.value for a in program.assumptions if a.subject == s.name}
+        if s.dtype in FLOATS:
+            result[s.name] = 0.8125
+            continue
+        step = int(facts.get("multiple_of") or 1)
+        n = max(n, int(facts.get("at_least") or 0), 1 if "positive" in facts or "nonzero" in facts else 0)
+        n = -(-n // step) * step
+        bound = facts.get("bounded")
+        if bound is not None and n > bound:
+            n = int(bound) // step * step
+        result[s.name] = n
+    return result

@@ -1,0 +1,242 @@
+"""Trusted: one evaluation of the launcher and its programs at given lengths, and the comparison with the definition."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+
+from neptune_verified.ir.expr import Axis, Expr
+from neptune_verified.ir.program import Program
+from neptune_verified.proofs.bounded.access import Access
+from neptune_verified.proofs.bounded.calls import Calls
+from neptune_verified.proofs.bounded.definition import Definition, Frame
+from neptune_verified.proofs.bounded.domain import Domain
+from neptune_verified.proofs.bounded.field import PRIMES, Array, Field
+from neptune_verified.proofs.bounded.inputs import extent, tensors
+from neptune_verified.proofs.bounded.kernel import Interpreter
+from neptune_verified.proofs.bounded.launcher import Launch, Launcher, Outcome, Rejected
+from neptune_verified.proofs.bounded.lengths import Trial
+from neptune_verified.proofs.bounded.memory import Memory
+from neptune_verified.proofs.bounded.result import Fault, Finding, Run
+from neptune_verified.proofs.bounded.scalars import Item, NeedsValues
+from neptune_verified.proofs.bounded.source import KernelFile
+from neptune_verified.proofs.bounded.values import Bit, Int, Ptr, Val
+
+Closed = Mapping[str, tuple[tuple[Axis, ...], Expr]]
+#: Programs of a launch that are evaluated with their values; of the others, the addresses.
+_FOLLOWED = 6
+
+
+def shapes_of(program: Program, sizes: Mapping[str, int | float]) -> dict[str, tuple[int, ...]]:
+    return {t.name: tuple(max(0, extent(d, sizes)) for d in t.shape) for t in program.inputs}
+
+
+class Evaluation:
+    def __init__(
+        self, file: KernelFile, program: Program, closed: Closed, trial: Trial, seed: int, opaque: bool = False
+    ) -> None:
+        self.file, self.program, self.closed, self.trial, self.seed = file, program, closed, trial, seed
+        self.domain = Domain(Field(PRIMES[seed % len(PRIMES)]), opaque)
+        self.followed = 0
+        self.config = ""
+
+    def record(self) -> Run:
+        drawn = "structured" if self.trial.structured else "plain"
+        return Run(self.trial.sizes, self.config, drawn, self.followed)
+
+    def run(self, paths: set[str]) -> tuple[list[Finding], list[str]]:
+        """Findings, and doubts: differences in normal form between values that are equal as numbers."""
+        memory, known, poison = self.launch_all(paths, scramble=False)
+        findings, doubts = [], []
+        for name in self.program.outputs:
+            for id_, what in self.compare(name, memory, known[name], poison):
+                if id_ == "doubt":
+                    doubts.append(f"{name}: {what}")
+                    continue
+                if id_ == "O13" and self._padding_matters(memory, known):
+                    id_, what = "O9", f"{what}; it depends on what lanes outside of the lengths hold"
+                findings.append(Finding(id_, f"kernel.py:{memory[name].line}", f"{name}{what}", self.trial.sizes))
+        return findings, doubts
+
+    def roundings(self) -> list[str]:
+        """Outputs that differ when a conversion to a 16-bit type is a function that is seen."""
+        memory, known, poison = self.launch_all(set(), scramble=False)
+        return [name for name in self.program.outputs if list(self.compare(name, memory, known[name], poison))]
+
+    # -- the launcher and its programs -------------------------------------------------------------------------
+
+    def launch_all(self, paths: set[str], scramble: bool) -> tuple[dict[str, Memory], dict[str, Array], bool]:
+        program, sizes = self.program, self.trial.sizes
+        shapes = shapes_of(program, sizes)
+        scalars = {k: v for k, v in sizes.items() if k not in program.shape_sizes()}
+        assert self.file.launcher is not None
+        try:
+            outcome = Launcher(self.file, program, shapes, scalars, self.trial.choice).run()
+        except Rejected as e:
+            raise Fault("O13", f"the launcher refuses legal lengths: {e}", self.file.launcher.lineno) from e
+        self._outputs(outcome)
+        memory = tensors(program, self.domain, shapes, self.trial.tile, self.trial.structured, self.seed)
+        memory |= {name: Memory(name, shape, dtype) for name, (shape, dtype) in outcome.outputs.items()}
+        known = {name: np.zeros(shape, dtype=bool) for name, (shape, _) in outcome.outputs.items()}
+        poison, self.followed = False, 0
+        self.config = ", ".join(dict.fromkeys(x.config.name for x in outcome.launches))
+        for k, launch in enumerate(outcome.launches):
+            later = {a for x in outcome.launches[k + 1 :] for a in x.arguments if isinstance(a, str)}
+            poison |= self._launch(launch, memory, known, later, paths, scramble)
+        for name in outcome.outputs:
+            written = memory[name].written
+            if np.any(written != 1):
+                at = tuple(int(i) for i in np.argwhere(written != 1)[0])
+                times = "never" if written[at] == 0 else f"{int(written[at])} times"
+                raise Fault("O11", f"{name}{list(at)} is stored {times}", memory[name].line or self.file.launcher.lineno)
+        return memory, known, poison
+
+    def _outputs(self, outcome: Outcome) -> None:
+        """What the launcher allocates and returns is what the definition says."""
+        assert self.file.launcher is not None
+        line = self.file.launcher.lineno
+        if outcome.returned != tuple(self.program.outputs):
+            raise Fault("O13", f"the launcher returns {', '.join(outcome.returned)}", line)
+        for name in self.program.outputs:
+            stage = self.program.stage(name)
+            want = (tuple(max(0, extent(a.extent, self.trial.sizes)) for a in stage.axes), stage.dtype)
+            if name not in outcome.outputs or outcome.outputs[name] != want:
+                raise Fault("O13", f"{name} is allocated as {outcome.outputs.get(name)}, not {want}", line)
+
+    def _launch(
+        self, launch: Launch, memory: dict[str, Memory], known: dict[str, Array], later: set[str], paths: set[str],
+        scramble: bool,
+    ) -> bool:  # fmt: skip
+        if not launch.programs:
+            self._empty(launch, memory)
+            return False
+        kernel, arguments = self.file.kernels[launch.kernel], self.bind(launch)
+        writes: dict[str, None] = {}
+        n, poison = launch.programs, False
+        all_of_them = n <= _FOLLOWED or any(a in memory and not memory[a].is_input for a in later)
+        chosen = set(range(n)) if all_of_them else {0, 1, n // 2, n - 2, n - 1}
+        for pid in range(n):
+            access = self._program(kernel, arguments, memory, pid, pid in chosen, paths, scramble)
+            poison |= access.poison
+            self.followed += access.values
+            for name, where, value in access.stores:
+                writes[name] = None
+                memory[name].put(where, value)
+                memory[name].line = access.lines[name]
+                if value is not None:
+                    known[name][where] = True
+        for name in writes:
+            memory[name].complete = True
+        return poison
+
+    def _empty(self, launch: Launch, memory: dict[str, Memory]) -> None:
+        """A launch of no program writes nothing: its outputs are empty, or ``written`` says so."""
+        for a in launch.arguments:
+            if isinstance(a, str) and not memory[a].is_input and not memory[a].written.size:
+                memory[a].complete = True
+
+    def _program(
+        self, kernel: ast.FunctionDef, arguments: dict[str, Item], memory: dict[str, Memory], pid: int, values: bool,
+        paths: set[str], scramble: bool,
+    ) -> Access:  # fmt: skip
+        access = Access(self.domain, memory, values, scramble)
+        calls = Calls(self.domain, access, pid, self.file.helpers)
+        try:
+            Interpreter(calls, arguments, paths).run(kernel.body)
+        except NeedsValues:
+            return self._program(kernel, arguments, memory, pid, True, paths, scramble)
+        return access
+
+    def bind(self, launch: Launch) -> dict[str, Item]:
+        """The kernel's parameters: tensors, strides, numbers in order, then the blocks by name."""
+        a = self.file.kernels[launch.kernel].args
+        if a.posonlyargs or a.kwonlyargs or a.vararg or a.kwarg or a.defaults:
+            raise Fault("O13", "a kernel with other parameters", launch.line)
+        constants = [x.arg for x in a.args if x.annotation is not None]
+        plain = [x.arg for x in a.args if x.annotation is None]
+        if any(ast.unparse(x.annotation) != "tl.constexpr" for x in a.args if x.annotation is not None):
+            raise Fault("O13", "a kernel with other annotations", launch.line)
+        if len(plain) != len(launch.arguments):
+            raise Fault("O13", f"{launch.kernel} takes {len(plain)} arguments, not {len(launch.arguments)}", launch.line)
+        if set(constants) != set(launch.config.blocks):
+            raise Fault("O13", f"{launch.kernel} takes the blocks {constants}", launch.line)
+        bound: dict[str, Item] = {
+            name: Int(np.asarray(launch.config.blocks[name], dtype=np.int64), 0) for name in constants
+        }
+        none = np.zeros((), dtype=np.int64)
+        for name, x in zip(plain, launch.arguments, strict=True):
+            if isinstance(x, str):
+                bound[name] = Ptr(x, Int(none, 0))
+            elif isinstance(x, tuple):
+                bound[name] = Int(none, 32, {x: np.ones((), dtype=np.int64)})
+            elif isinstance(x, float):
+                bound[name] = self.domain.constant(Fraction(x), "float32")
+            else:
+                bound[name] = Int(np.asarray(int(x), dtype=np.int64), 32 if -(2**31) <= x < 2**31 else 64)
+        return bound
+
+    # -- comparison --------------------------------------------------------------------------------------------
+
+    def compare(
+        self, name: str, memory: dict[str, Memory], known: Array, poison: bool
+    ) -> list[tuple[str, str]]:
+        """(id, what) of the first element that differs, or ("doubt", what); nothing where the definition is undefined."""
+        if not known.any():
+            return []
+        axes, expr = self.closed[name]
+        used = tuple(np.unique(i) for i in np.nonzero(known)) if axes else ()
+        want = Definition(self.domain, memory, self.trial.sizes).eval(expr, Frame(axes, used))
+        box = tuple(len(u) for u in used)
+        want = want.each(lambda a: np.broadcast_to(a, box))
+        index = np.ix_(*used) if used else ()
+        got = memory[name].value.each(lambda a: a[index])
+        where = known[index]
+        if isinstance(want, Val) and isinstance(got, Val):
+            return self._floats(want, got, where, used, poison)
+        if isinstance(want, Val) or isinstance(got, Val):
+            return [("O13", " has another type")]
+        return self._whole(want, got, where, used)
+
+    def _floats(self, want: Val, got: Val, where: Array, used: tuple[Array, ...], poison: bool) -> list[tuple[str, str]]:
+        live = where & ~np.isnan(want.f)
+        nothing = live & np.isnan(got.f)
+        if nothing.any():
+            return [("O9" if poison else "O13", f"{self._at(nothing, used)} is undefined, the definition is not")]
+        normal, close = self.domain.same(got, want)
+        wrong = live & ~close
+        if wrong.any():
+            first = tuple(np.argwhere(wrong)[0]) if wrong.ndim else ()
+            values = f"{float(got.f[first]):.6g}, the definition says {float(want.f[first]):.6g}"
+            return [("O13", f"{self._at(wrong, used)} is {values}")]
+        differ = live & ~normal
+        if differ.any():
+            return [("doubt", f"{self._at(differ, used)} is another expression with the same value at one point")]
+        return []
+
+    def _whole(self, want: Int | Bit, got: Int | Bit, where: Array, used: tuple[Array, ...]) -> list[tuple[str, str]]:
+        live = where
+        if isinstance(want, Bit) and want.bad is not None:
+            live = where & ~want.bad
+        wrong = live & (want.a != got.a)
+        return [("O13", f"{self._at(wrong, used)} is another number")] if wrong.any() else []
+
+    @staticmethod
+    def _at(mask: Array, used: tuple[Array, ...]) -> str:
+        first = np.argwhere(mask)[0]
+        return str([int(u[i]) for u, i in zip(used, first, strict=True)])
+
+    def _padding_matters(self, memory: dict[str, Memory], known: dict[str, Array]) -> bool:
+        """Whether the stored values change with what masked-out lanes of loads hold (to name the finding)."""
+        again, _, _ = self.launch_all(set(), scramble=True)
+        for name, seen in known.items():
+            a, b = memory[name].value, again[name].value
+            if isinstance(a, Val) and isinstance(b, Val):
+                if np.any(seen & (np.isnan(a.f) != np.isnan(b.f))):
+                    return True
+                both = seen & np.isfinite(a.f) & np.isfinite(b.f)
+                if np.any(both & (np.abs(a.f - b.f) > 1e-9)):
+                    return True
+        return False
