@@ -82,36 +82,42 @@ def _structure(v: Val, facts: Facts, tile: int, rng: np.random.Generator) -> Non
     patterns = ["plain", "up", "down", "equal", "one sign"]
     patterns += ["zeros first", "zeros", "some zeros"] if facts.zero else []
     patterns += ["dead first", "dead", "some dead", "dead last"] if facts.minus_infinity else []
-    for k in range(len(rows[0])):
-        f, p, q = (a[k] for a in rows)
-        prefix = (tile, 1, n // 2)[int(rng.integers(3))]
-        pattern = patterns[(k + int(rng.integers(2))) % len(patterns)]
-        match pattern:
-            case "up" | "down":
-                f[:] = np.sort(f) if pattern == "up" else np.sort(f)[::-1]
-            case "equal":
-                f[:], p[:], q[:] = f[0], p[0], q[0]
-            case "one sign":
-                f[:] = np.abs(f) if facts.least is not None else -np.abs(f)
-            case "zeros first" | "zeros" | "some zeros":
-                _fill((f, p, q), _chosen(pattern, n, prefix, rng), 0.0)
-            case "dead first" | "dead" | "some dead" | "dead last":
-                _fill((f, p, q), _chosen(pattern, n, prefix, rng), -np.inf)
+    first = int(rng.integers(len(patterns)))
+    for k, pattern in enumerate(patterns):
+        own = slice((first + k) % len(patterns), None, len(patterns))
+        _pattern(pattern, [a[own] for a in rows], (tile, 1, n // 2)[int(rng.integers(3))], facts, rng)
 
 
-def _chosen(pattern: str, n: int, prefix: int, rng: np.random.Generator) -> Array:
+def _pattern(pattern: str, planes: list[Array], prefix: int, facts: Facts, rng: np.random.Generator) -> None:
+    """Puts a pattern into some rows, in place."""
+    f, p, q = planes
+    match pattern:
+        case "up" | "down":
+            f[:] = np.sort(f, axis=1) if pattern == "up" else np.sort(f, axis=1)[:, ::-1]
+        case "equal":
+            f[:], p[:], q[:] = f[:, :1], p[:, :1], q[:, :1]
+        case "one sign":
+            f[:] = np.abs(f) if facts.least is not None else -np.abs(f)
+        case "zeros first" | "zeros" | "some zeros":
+            _fill(planes, _chosen(pattern, f.shape, prefix, rng), 0.0)
+        case "dead first" | "dead" | "some dead" | "dead last":
+            _fill(planes, _chosen(pattern, f.shape, prefix, rng), -np.inf)
+
+
+def _chosen(pattern: str, shape: tuple[int, ...], prefix: int, rng: np.random.Generator) -> Array:
+    column = np.broadcast_to(np.arange(shape[1]), shape)
     match pattern.split():
         case [_, "first"]:
-            return np.arange(n) < prefix
+            return column < prefix
         case [_, "last"]:
-            return np.arange(n) >= prefix
+            return column >= prefix
         case ["some", _]:
-            return rng.random(n) < 0.5
+            return rng.random(shape) < 0.5
         case _:
-            return np.ones(n, dtype=bool)
+            return np.ones(shape, dtype=bool)
 
 
-def _fill(planes: tuple[Array, ...], chosen: Array, value: float) -> None:
+def _fill(planes: list[Array], chosen: Array, value: float) -> None:
     f, p, q = planes
     f[chosen] = value
     p[chosen] = q[chosen] = U(0)

@@ -24,12 +24,14 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Lengths, which configuration of each table, how inputs are drawn, and the stream tile that they are drawn for."""
+    """Lengths, which configuration of each table, how inputs are drawn, and the stream tile that they are drawn for.
+    ``whole``: every program of a grid runs, however large it is."""
 
     sizes: dict[str, int | float]
     choice: int
     structured: bool
     tile: int
+    whole: bool
 
 
 def roles(file: KernelFile, program: Program) -> dict[str, Role]:
@@ -64,7 +66,7 @@ def trials(file: KernelFile, program: Program) -> list[Trial]:
         for table in file.tables.values():
             blocks |= table[min(choice, len(table) - 1)].blocks
         tile = max((blocks.get(b, 1) for r in role.values() for b in r.stream), default=1)
-        for plan, structured in _PLANS if choice == 0 else _PLANS[:3]:
+        for plan, structured in _PLANS if choice == 0 else _PLANS[:2]:
             sizes = {s: _length(plan, role[s], blocks) for s in role}
             if plan == "main" and _product(program, sizes) > _LARGE:
                 sizes = {s: _length("tail", role[s], blocks) for s in role}
@@ -72,13 +74,13 @@ def trials(file: KernelFile, program: Program) -> list[Trial]:
             key = (choice if plan in ("main", "tail", "exact") else 0, structured, *legal.values())
             if key not in seen:
                 seen.add(key)
-                result.append(Trial(legal, choice, structured, tile))
+                result.append(Trial(legal, choice, structured, tile, plan in ("main", "no rows")))
     return result
 
 
-#: Name of a plan, and whether the inputs have structure. The first three are for every configuration.
+#: Name of a plan, and whether the inputs have structure. The first two are for every configuration.
 _PLANS = (("main", False), ("tail", True), ("exact", True), ("empty", False), ("one", False), ("short", True),
-          ("two", True), ("no rows", False), ("nothing", False))  # fmt: skip
+          ("no rows", False), ("nothing", False))  # fmt: skip
 
 
 def _length(plan: str, role: Role, blocks: dict[str, int]) -> int:
@@ -88,15 +90,15 @@ def _length(plan: str, role: Role, blocks: dict[str, int]) -> int:
     few = min(r + 1, 12)
     if s and r:
         table = {"main": max(s + 1, r + 1), "tail": max(few, s + 1), "exact": s, "empty": 0, "one": 1, "short": r + 1,
-                 "two": 2, "no rows": 0, "nothing": 0}  # fmt: skip
+                 "no rows": 0, "nothing": 0}  # fmt: skip
     elif s:
         table = {"main": 2 * s + 3, "tail": s + 1, "exact": s, "empty": 0, "one": 1, "short": max(s - 1, 1),
-                 "two": 2 * s, "no rows": 1, "nothing": 0}  # fmt: skip
+                 "no rows": 1, "nothing": 0}  # fmt: skip
     elif r:
-        table = {"main": r + 1, "tail": few, "exact": min(r, 12), "empty": 2, "one": 1, "short": few, "two": few,
+        table = {"main": r + 1, "tail": few, "exact": min(r, 12), "empty": 2, "one": 1, "short": few,
                  "no rows": 0, "nothing": 0}  # fmt: skip
     else:
-        table = {"main": 2, "tail": 2, "exact": 1, "empty": 2, "one": 1, "short": 2, "two": 3, "no rows": 1, "nothing": 0}
+        table = {"main": 2, "tail": 2, "exact": 1, "empty": 2, "one": 1, "short": 3, "no rows": 1, "nothing": 0}
     return table[plan]
 
 
