@@ -12,7 +12,8 @@ from neptune_verified.proofs.bounded.field import Array, Field, U, digest
 from neptune_verified.proofs.bounded.result import Unknown
 from neptune_verified.proofs.bounded.values import Bit, Lit, Val, rounded
 
-_CLOSE = 1e-6
+#: Relative error up to which two float64 evaluations count as the same number; below ``_NOTHING`` may be a zero.
+_CLOSE, _NOTHING = 1e-9, 1e-6
 _NARROW = ("float16", "bfloat16")
 #: log 2 is an atom like any other; exp2(x) = exp(x * log 2).
 _LN2 = 0x2545F4914F6CDD1D
@@ -20,10 +21,11 @@ _ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 
 class Domain:
-    """``opaque``: conversions to a 16-bit type are functions that are seen; otherwise the identity."""
+    """``opaque``: conversions to a 16-bit type are functions that are seen; otherwise the identity. ``lenient``: exp may
+    leave the range of float64 (``left`` says that it did); otherwise Unknown is raised then."""
 
-    def __init__(self, field: Field, opaque: bool = False) -> None:
-        self.field, self.opaque = field, opaque
+    def __init__(self, field: Field, opaque: bool = False, lenient: bool = False) -> None:
+        self.field, self.opaque, self.lenient, self.left = field, opaque, lenient, False
         self.p, self.q = field.p, field.q
         self.ln2 = U(_LN2) % self.q
 
@@ -128,7 +130,7 @@ class Domain:
         return self._result(f, self.field.mul(a.P, b.P, self.p), q, a.dtype)
 
     def reciprocal(self, a: Val) -> Val:
-        nothing = (a.P == 0) & (np.abs(a.f) < _CLOSE)
+        nothing = (a.P == 0) & (np.abs(a.f) < _NOTHING)
         f = np.where(nothing, np.nan, 1 / np.where(nothing, 1.0, a.f))
         p = np.where(np.isinf(a.f), U(0), self.field.inverse(a.P, self.p))
         q = None if a.Q is None else np.where(np.isinf(a.f), U(0), self.field.inverse(a.Q, self.q))
@@ -144,12 +146,14 @@ class Domain:
     def exp(self, a: Val) -> Val:
         f = np.exp(a.f)
         if np.any(np.isfinite(a.f) & ((f == 0) | np.isinf(f))):
-            raise Unknown("a sample leaves the range of float64 in exp")
+            self.left = True
+            if not self.lenient:
+                raise Unknown("a sample leaves the range of float64 in exp")
         p = np.where(a.f == -np.inf, U(0), self.exponential(a))
         return self._result(f, p, None, a.dtype)
 
     def log(self, a: Val) -> Val:
-        f = np.where(a.f < 0, np.nan, np.log(np.abs(np.where((a.P == 0) & (np.abs(a.f) < _CLOSE), 0.0, a.f))))
+        f = np.where(a.f < 0, np.nan, np.log(np.abs(np.where((a.P == 0) & (np.abs(a.f) < _NOTHING), 0.0, a.f))))
         return self._rounded(self._logarithm(f, a.P, a.dtype))
 
     def _rounded(self, v: Val) -> Val:

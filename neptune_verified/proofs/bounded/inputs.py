@@ -12,6 +12,7 @@ from neptune_verified.ir.expr import FLOATS, Const, Expr, Op, Read, Size, subter
 from neptune_verified.ir.program import Program, Tensor
 from neptune_verified.proofs.bounded.domain import Domain
 from neptune_verified.proofs.bounded.field import Array, U
+from neptune_verified.proofs.bounded.lengths import Trial
 from neptune_verified.proofs.bounded.memory import WIDTHS, Memory
 from neptune_verified.proofs.bounded.values import Bit, Int, Val
 
@@ -41,16 +42,18 @@ class Facts:
 
 
 def tensors(
-    program: Program, domain: Domain, shapes: Mapping[str, tuple[int, ...]], tile: int, structured: bool, seed: int
+    program: Program, domain: Domain, shapes: Mapping[str, tuple[int, ...]], trial: Trial, seed: int
 ) -> dict[str, Memory]:
-    """Contents of every input. ``tile``: the length of a stream tile, the prefix that ``structured`` patterns fill."""
-    result = {}
+    """Contents of every input."""
+    result: dict[str, Memory] = {}
     for t in program.inputs:
         rng = np.random.default_rng([seed, zlib.crc32(t.name.encode())])
         shape = shapes[t.name]
         value: Val | Int | Bit
         if t.dtype in FLOATS:
-            value = _floats(domain, t, Facts.of(program, t.name), shape, tile, structured, rng)
+            value = _floats(domain, t, Facts.of(program, t.name), shape, trial, rng)
+            if trial.shift:  # the first tensor below 0, the others above: so are their products
+                value.f += np.clip(trial.shift if result else -trial.shift, -_room(program, t), _room(program, t))
         elif t.dtype == "bool":
             value = Bit(rng.random(shape) < 0.5)
         else:
@@ -60,7 +63,7 @@ def tensors(
 
 
 def _floats(
-    domain: Domain, t: Tensor, facts: Facts, shape: tuple[int, ...], tile: int, structured: bool, rng: np.random.Generator
+    domain: Domain, t: Tensor, facts: Facts, shape: tuple[int, ...], trial: Trial, rng: np.random.Generator
 ) -> Val:
     f = rng.uniform(_LEAST, _GREATEST, shape) * np.where(rng.random(shape) < 0.5, -1.0, 1.0)
     if facts.least is not None:
@@ -68,9 +71,15 @@ def _floats(
     f = f * min(1.0, facts.greatest / _GREATEST)
     p, q = (rng.integers(1, int(m), shape, dtype=np.uint64) for m in (domain.p, domain.q))
     v = Val(f, p, q, None, t.dtype, t.dtype)
-    if structured and shape:
-        _structure(v, facts, tile, rng)
+    if trial.structured and shape:
+        _structure(v, facts, trial.tile, rng)
     return v
+
+
+def _room(program: Program, t: Tensor) -> float:
+    """How far the elements may be moved."""
+    facts = Facts.of(program, t.name)
+    return 0.0 if facts.least is not None else max(0.0, facts.greatest - _GREATEST)
 
 
 def _structure(v: Val, facts: Facts, tile: int, rng: np.random.Generator) -> None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from neptune_verified.ir.expr import FLOATS
+from neptune_verified.ir.expr import FLOATS, INTS, Op, subterms
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.bounded.source import KernelFile
 
@@ -25,13 +25,15 @@ class Role:
 @dataclass(frozen=True, slots=True)
 class Trial:
     """Lengths, which configuration of each table, how inputs are drawn, and the stream tile that they are drawn for.
-    ``whole``: every program of a grid runs, however large it is."""
+    ``whole``: every program of a grid runs, however large it is. ``shift``: the size of inputs that lie far from 0, where
+    an exponential that is not shifted as the definition shifts it leaves the range of float64."""
 
     sizes: dict[str, int | float]
     choice: int
     structured: bool
     tile: int
-    whole: bool
+    whole: bool = False
+    shift: float = 0.0
 
 
 def roles(file: KernelFile, program: Program) -> dict[str, Role]:
@@ -66,39 +68,58 @@ def trials(file: KernelFile, program: Program) -> list[Trial]:
         for table in file.tables.values():
             blocks |= table[min(choice, len(table) - 1)].blocks
         tile = max((blocks.get(b, 1) for r in role.values() for b in r.stream), default=1)
-        for plan, structured in _PLANS if choice == 0 else _PLANS[:2]:
-            sizes = {s: _length(plan, role[s], blocks) for s in role}
-            if plan == "main" and _product(program, sizes) > _LARGE:
-                sizes = {s: _length("tail", role[s], blocks) for s in role}
+        plans = _PLANS if choice == 0 else _PLANS[:2]
+        for plan, structured in (*plans, *(_BANDS if choice == 0 and has_bands(program) else ())):
+            sizes = {s: _length(plan, role[s], blocks, tile) for s in role}
+            if plan in ("main", "long") and _product(program, sizes) > _LARGE * (2 if plan == "long" else 1):
+                sizes = {s: _length("tail", role[s], blocks, tile) for s in role}
             legal = _legal(program, sizes)
-            key = (choice if plan in ("main", "tail", "exact") else 0, structured, *legal.values())
+            key = (choice if plan in ("main", "tail") else 0, structured, *legal.values())
             if key not in seen:
                 seen.add(key)
                 result.append(Trial(legal, choice, structured, tile, plan in ("main", "no rows")))
+        if choice == 0:
+            sizes = {s: _length("tail", role[s], blocks, tile) for s in role}
+            result += [Trial(_legal(program, sizes), choice, False, tile, shift=x) for x in (1000.0, 16.0)]
     return result
+
+
+def has_bands(program: Program) -> bool:
+    """Whether some condition compares two axes, so that rows far down see tiles that are masked as a whole."""
+    return any(
+        isinstance(e, Op) and e.name in ("lt", "le", "gt", "ge", "eq", "ne") and e.args[0].dtype in INTS and len(e.free) > 1
+        for stage in program.stages
+        for e in subterms(stage.body)
+    )
 
 
 #: Name of a plan, and whether the inputs have structure. The first two are for every configuration.
 _PLANS = (("main", False), ("tail", True), ("exact", True), ("empty", False), ("one", False), ("short", True),
           ("no rows", False), ("nothing", False))  # fmt: skip
 
+_BANDS = (("low", True), ("long", False))
 
-def _length(plan: str, role: Role, blocks: dict[str, int]) -> int:
+
+def _length(plan: str, role: Role, blocks: dict[str, int], tile: int) -> int:
     """The length that a size has in a plan."""
     s = max((blocks.get(b, 1) for b in role.stream), default=0)
     r = max((blocks.get(b, 1) for b in role.rows), default=0)
     few = min(r + 1, 12)
     if s and r:
         table = {"main": max(s + 1, r + 1), "tail": max(few, s + 1), "exact": s, "empty": 0, "one": 1, "short": r + 1,
-                 "no rows": 0, "nothing": 0}  # fmt: skip
+                 "no rows": 0, "nothing": 0,
+                 "low": 3, "long": s + r}  # fmt: skip
     elif s:
         table = {"main": 2 * s + 3, "tail": s + 1, "exact": s, "empty": 0, "one": 1, "short": max(s - 1, 1),
-                 "no rows": 1, "nothing": 0}  # fmt: skip
+                 "no rows": 1, "nothing": 0,
+                 "low": 3, "long": 2 * s + 3}  # fmt: skip
     elif r:
-        table = {"main": r + 1, "tail": few, "exact": min(r, 12), "empty": 2, "one": 1, "short": few,
-                 "no rows": 0, "nothing": 0}  # fmt: skip
+        table = {"main": r + 1, "tail": few, "exact": r, "empty": 2, "one": 1, "short": few,
+                 "no rows": 0, "nothing": 0,
+                 "low": few, "long": tile + 2}  # fmt: skip
     else:
-        table = {"main": 2, "tail": 2, "exact": 1, "empty": 2, "one": 1, "short": 3, "no rows": 1, "nothing": 0}
+        table = {"main": 2, "tail": 2, "exact": 1, "empty": 2, "one": 1, "short": 3, "no rows": 1, "nothing": 0,
+                 "low": 2, "long": 2}  # fmt: skip
     return table[plan]
 
 

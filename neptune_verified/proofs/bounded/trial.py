@@ -42,12 +42,12 @@ class Evaluation:
         self, file: KernelFile, program: Program, closed: Closed, trial: Trial, seed: int, opaque: bool = False
     ) -> None:
         self.file, self.program, self.closed, self.trial, self.seed = file, program, closed, trial, seed
-        self.domain = Domain(Field(PRIMES[seed % len(PRIMES)]), opaque)
+        self.domain = Domain(Field(PRIMES[seed % len(PRIMES)]), opaque, trial.shift > 0)
         self.followed, self.partial = 0, False
         self.config = ""
 
     def record(self) -> Run:
-        drawn = "structured" if self.trial.structured else "plain"
+        drawn = "far from 0" if self.trial.shift else "structured" if self.trial.structured else "plain"
         return Run(self.trial.sizes, self.config, drawn, self.followed)
 
     def run(self, paths: set[str]) -> tuple[list[Finding], list[str]]:
@@ -81,7 +81,7 @@ class Evaluation:
         except Rejected as e:
             raise Fault("O13", f"the launcher refuses legal lengths: {e}", self.file.launcher.lineno) from e
         self._outputs(outcome)
-        memory = tensors(program, self.domain, shapes, self.trial.tile, self.trial.structured, self.seed)
+        memory = tensors(program, self.domain, shapes, self.trial, self.seed)
         memory |= {name: Memory(name, shape, dtype) for name, (shape, dtype) in outcome.outputs.items()}
         known: dict[str, list[Where]] = {name: [] for name in outcome.outputs}
         poison, self.followed, self.partial = False, 0, False
@@ -193,7 +193,10 @@ class Evaluation:
         """(id, what) of the first element that differs, or ("doubt", what); nothing where the definition is undefined."""
         axes, expr = self.closed[name]
         for used, where in boxes(known, memory[name].shape):
+            self.domain.left = False
             want = Definition(self.domain, memory, self.trial.sizes).eval(expr, Frame(axes, used))
+            if self.domain.left:  # a sample that says nothing
+                continue
             box = tuple(len(u) for u in used)
             want = want.each(lambda a, box=box: np.broadcast_to(a, box))
             index = np.ix_(*used) if used else ()
@@ -245,10 +248,11 @@ class Evaluation:
                 seen[where] = True
             a, b = memory[name].value, again[name].value
             if isinstance(a, Val) and isinstance(b, Val):
+                a.f, b.f = np.where(seen, a.f, 0.0), np.where(seen, b.f, 0.0)
                 if np.any(seen & (np.isnan(a.f) != np.isnan(b.f))):
                     return True
-                both = seen & np.isfinite(a.f) & np.isfinite(b.f)
-                if np.any(both & (np.abs(a.f - b.f) > 1e-9)):
+                both = np.isfinite(a.f) & np.isfinite(b.f)
+                if np.any(np.abs(a.f[both] - b.f[both]) > 1e-9):
                     return True
         return False
 
