@@ -51,8 +51,9 @@ EDITS = [
     Edit("mask", S, r", mask=\(\(i < M\)\[:, None\] & \(x0 < N\)\[None, :\]\), other=0\.0", "", "O11"),
     Edit("mask", S, r", other=0\.0", "", "SAME"),  # every dead lane is selected away
     Edit("mask", A, r"(v_tile.*), other=0\.0", r"\1", "O9"),
-    Edit("mask", S, r"tl\.where\(\(x0 < N\)\[None, :\], (\w+), float\(\"-inf\"\)\)", r"\1", "O9"),
-    Edit("mask", A, r"tl\.where\(\w+\[None, :\], (t_\d+), float\(\"-inf\"\)\)", r"\1", "O9"),
+    # Equal over the reals (both are invariant under a shift), but not where the shift leaves float64.
+    Edit("mask", S, r"tl\.where\(\(x0 < N\)\[None, :\], (\w+), float\(\"-inf\"\)\)", r"\1", VALUE),
+    Edit("mask", A, r"tl\.where\(\w+\[None, :\], (t_\d+), float\(\"-inf\"\)\)", r"\1", VALUE),
     Edit("mask", L, r"tl\.where\(\(x0 < N\)\[None, :\], \((t_\d+ \* t_\d+)\), 0\.0\)", r"\1", "O9"),
     Edit("mask", N, r" & \(t_\d+ < N\)\[None, :\]", "", "O11"),
     Edit("mask", N, r"tl\.where\(\((t_\d+) < N\)\[None, :\], ", r"tl.where((\1 < N - 1)[None, :], ", "O13 O9"),

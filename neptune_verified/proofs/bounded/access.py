@@ -80,7 +80,12 @@ class Access:
             raise Unsupported(f"a store to {tensor.name} of another kind of value")
         if isinstance(value, Bit) and value.bad is not None and np.any(np.broadcast_to(value.bad, shape)[chosen]):
             raise Fault("O9", f"an undefined truth value is stored to {tensor.name}")
-        return value.each(lambda a: np.broadcast_to(a, shape)[chosen])
+        flat = value.each(lambda a: np.broadcast_to(a, shape)[chosen])
+        if isinstance(flat, Int) and flat.a.size:
+            info = np.iinfo(tensor.dtype)
+            if flat.terms or flat.a.max() > info.max or flat.a.min() < info.min:
+                raise Fault("O12", f"a number that is stored does not fit {tensor.name}")
+        return flat
 
     def _lanes(
         self, p: Item, mask: Item | None, what: str

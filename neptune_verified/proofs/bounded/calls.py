@@ -23,6 +23,8 @@ TYPES = {
     "float16": "float16", "bfloat16": "bfloat16", "float32": "float32", "float64": "float64", "int8": "int8",
     "int16": "int16", "int32": "int32", "int64": "int64", "uint8": "uint8", "int1": "bool",
 }  # fmt: skip
+#: Elements of the largest tile that is evaluated (Triton's own limit is 2^20).
+_LARGEST = 1 << 20
 _MATHS = ("exp", "exp2", "log", "log2", "sqrt", "abs")
 
 
@@ -54,6 +56,8 @@ class Calls:
 
     def arange(self, start: Any, end: Any) -> Item:
         lo, hi = int(_number(start)), int(_number(end))
+        if hi > _LARGEST:
+            raise Unsupported(f"a tile of {hi} lanes")
         if lo != 0 or hi < 1 or hi & (hi - 1):
             raise Fault("O13", f"tl.arange({lo}, {hi}): Triton wants a power of two")
         return Int(np.arange(hi, dtype=np.int64), 32)
@@ -240,7 +244,10 @@ def _number(x: Any) -> int:
 def _shape(x: Any) -> tuple[int, ...]:
     if not isinstance(x, tuple):
         raise Unsupported("a shape that is no list")
-    return tuple(_number(n) for n in x)
+    shape = tuple(_number(n) for n in x)
+    if math.prod(shape) > _LARGEST:
+        raise Unsupported(f"a tile of shape {list(shape)}")
+    return shape
 
 
 def _spread(x: Item, shape: tuple[int, ...]) -> Item:

@@ -15,8 +15,6 @@ from neptune_verified.proofs.bounded.values import Bit, Lit, Val, rounded
 #: Relative error up to which two float64 evaluations count as the same number; below ``_NOTHING`` may be a zero.
 _CLOSE, _NOTHING = 1e-9, 1e-6
 _NARROW = ("float16", "bfloat16")
-#: log 2 is an atom like any other; exp2(x) = exp(x * log 2).
-_LN2 = 0x2545F4914F6CDD1D
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 
@@ -27,7 +25,6 @@ class Domain:
     def __init__(self, field: Field, opaque: bool = False, lenient: bool = False) -> None:
         self.field, self.opaque, self.lenient, self.left = field, opaque, lenient, False
         self.p, self.q = field.p, field.q
-        self.ln2 = U(_LN2) % self.q
 
     # -- making and reading ------------------------------------------------------------------------------------
 
@@ -160,7 +157,7 @@ class Domain:
         return self.cast(v, v.dtype) if self.opaque and v.dtype in _NARROW else v
 
     def _log2_of_e(self, dtype: str, up: bool) -> Val:
-        q = self.ln2 if up else U(pow(int(self.ln2), -1, int(self.q)))
+        q = self.field.ln2 if up else U(pow(int(self.field.ln2), -1, int(self.q)))
         value = math.log(2.0) if up else 1 / math.log(2.0)
         return Val(np.asarray(value), np.asarray(q % self.p), np.asarray(q), None, dtype)
 

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 U = np.uint64
-#: Safe primes below 2^31: p and (p - 1) / 2 are prime, so a product of two residues fits 62 bits.
-PRIMES = (2147483579, 2147483123, 2147482763)
+#: Safe primes below 2^31 (p and (p - 1) / 2 are prime), of the form 8 k + 7, by which 2 is a square.
+PRIMES = (2147481143, 2147480927, 2147480327)
+#: g = 2^ROOT, a number that no formula holds; so exp(1) is no small number, and exp(log 2) is 2.
+ROOT = 0x1B873593
 _HALF = U(0x7FFF)
 _LIMB = U(0xFFFF)
 #: So many products of a 16-bit and a 31-bit number are exact in the 53 bits of a float64.
@@ -30,6 +32,7 @@ class Field:
 
     def __init__(self, p: int) -> None:
         self.p, self.q = U(p), U((p - 1) // 2)
+        self.ln2 = U(pow(ROOT, -1, int(self.q)))
         self.low, self.high = _powers(p)
 
     # numpy divides by a scalar much faster than it takes a remainder.
@@ -98,13 +101,14 @@ class Field:
 
 @cache
 def _powers(p: int) -> tuple[Array, Array]:
-    """Tables of g^k and g^(k * 2^15) for k < 2^15, g = 4 (a square that is not 1 generates all squares)."""
+    """Tables of g^k and g^(k * 2^15) for k < 2^15 (any square but 1 generates all squares)."""
+    g = pow(2, ROOT, p)
     low = np.ones(1 << 15, dtype=U)
     for k in range(15):
-        low[1 << k : 2 << k] = low[: 1 << k] * U(pow(4, 1 << k, p)) % U(p)
-    high = np.ones(1 << 16, dtype=U)
-    for k in range(16):
-        high[1 << k : 2 << k] = high[: 1 << k] * U(pow(4, 1 << (15 + k), p)) % U(p)
+        low[1 << k : 2 << k] = low[: 1 << k] * U(pow(g, 1 << k, p)) % U(p)
+    high = np.ones(1 << 15, dtype=U)
+    for k in range(15):
+        high[1 << k : 2 << k] = high[: 1 << k] * U(pow(g, 1 << (15 + k), p)) % U(p)
     return low, high
 
 

@@ -65,12 +65,19 @@ def tensors(
 def _floats(
     domain: Domain, t: Tensor, facts: Facts, shape: tuple[int, ...], trial: Trial, rng: np.random.Generator
 ) -> Val:
-    f = rng.uniform(_LEAST, _GREATEST, shape) * np.where(rng.random(shape) < 0.5, -1.0, 1.0)
-    if facts.least is not None:
-        f = np.abs(f) + (facts.least if facts.least > 0 else 0.0)
-    f = f * min(1.0, facts.greatest / _GREATEST)
-    p, q = (rng.integers(1, int(m), shape, dtype=np.uint64) for m in (domain.p, domain.q))
+    # One 64-bit number gives a sign, and residues that are not 0 (the last one is as good as uniform).
+    r = rng.integers(0, 2**64, shape, dtype=np.uint64)
+    p, q = (r >> U(34)) + U(1), (r & U(0x1FFFFFFF)) + U(1)
+    f = rng.random(shape)
+    f = (f * (_GREATEST - _LEAST) + _LEAST) * (trial.scale * min(1.0, facts.greatest / _GREATEST))
+    if facts.least is None:
+        f = np.where((r >> U(33)) & U(1), f, -f)
+    elif facts.least > 0:
+        f = facts.least + f
     v = Val(f, p, q, None, t.dtype, t.dtype)
+    if trial.poison and shape:
+        lines = [rng.random([n if d == k else 1 for d, n in enumerate(shape)]) < 0.1 for k in range(len(shape))]
+        v.f[np.broadcast_to(lines[int(rng.integers(len(lines)))], shape)] = np.nan
     if trial.structured and shape:
         _structure(v, facts, trial.tile, rng)
     return v

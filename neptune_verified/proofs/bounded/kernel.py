@@ -20,7 +20,7 @@ _BINARY: dict[type[ast.AST], str] = {
     ast.BitAnd: "and", ast.BitOr: "or", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq",
     ast.NotEq: "ne",
 }  # fmt: skip
-_RESERVED = {"tl", "triton", "torch", "range", "float", "int"}
+RESERVED = {"tl", "triton", "torch", "range", "float", "int"}
 _STEPS = 20_000
 
 
@@ -45,11 +45,11 @@ class Interpreter:
 
     def statement(self, s: ast.stmt) -> None:
         match s:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in _RESERVED:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in RESERVED:
                 self.names[name] = self.eval(value)
             case ast.Expr(value=ast.Call() as call):
                 self.eval(call)
-            case ast.For(target=ast.Name(id=name), iter=it, body=body, orelse=[]) if name not in _RESERVED:
+            case ast.For(target=ast.Name(id=name), iter=it, body=body, orelse=[]) if name not in RESERVED:
                 self.loop(name, it, body)
             case ast.If(test=test, body=body, orelse=other):
                 taken = self.condition(test)

@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.bounded.result import Fault, Unsupported
-from neptune_verified.proofs.bounded.source import Config, KernelFile
+from neptune_verified.proofs.bounded.source import HOST, Config, KernelFile
 
 Number = int | float | bool
 Shapes = Mapping[str, tuple[int, ...]]
+
+
+#: Names that mean something in the launcher's text.
+_RESERVED = {"torch", "triton", "tl", "max", "min", "out", "config", "ShapeError", *HOST}
 
 
 class Rejected(Exception):
@@ -73,6 +77,13 @@ class Launcher:
         defaults = [None if d is None else ast.unparse(d) for d in a.kw_defaults]
         if keywords != [*scalars, "out", "config"] or defaults != [*(None for _ in scalars), "None", "None"]:
             raise Fault("O13", f"the launcher takes the keywords {keywords}", self.function.lineno)
+        if self.function.name != self.program.name:
+            raise Fault("O13", f"the launcher is {self.function.name}, not {self.program.name}", self.function.lineno)
+        assigned = {n.id for n in ast.walk(self.function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        if hidden := _RESERVED & {*names, *scalars, *assigned}:
+            raise Unsupported(f"the launcher hides {sorted(hidden)[0]}", self.function.lineno)
+        if any(x.annotation is not None for x in (*a.args, *a.kwonlyargs)):
+            raise Unsupported("a launcher with annotations", self.function.lineno)
         if a.posonlyargs or a.vararg or a.kwarg or a.defaults:
             raise Unsupported("a launcher with other parameters", self.function.lineno)
 

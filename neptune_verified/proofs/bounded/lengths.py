@@ -26,7 +26,8 @@ class Role:
 class Trial:
     """Lengths, which configuration of each table, how inputs are drawn, and the stream tile that they are drawn for.
     ``whole``: every program of a grid runs, however large it is. ``shift``: the size of inputs that lie far from 0, where
-    an exponential that is not shifted as the definition shifts it leaves the range of float64."""
+    an exponential that is not shifted as the definition shifts it leaves the range of float64. ``scale``: a factor, below 1 to bring small terms to light.
+    ``poison``: some elements are undefined, and so is what the definition makes of them, but nothing else."""
 
     sizes: dict[str, int | float]
     choice: int
@@ -34,6 +35,8 @@ class Trial:
     tile: int
     whole: bool = False
     shift: float = 0.0
+    scale: float = 1.0
+    poison: bool = False
 
 
 def roles(file: KernelFile, program: Program) -> dict[str, Role]:
@@ -68,19 +71,20 @@ def trials(file: KernelFile, program: Program) -> list[Trial]:
         for table in file.tables.values():
             blocks |= table[min(choice, len(table) - 1)].blocks
         tile = max((blocks.get(b, 1) for r in role.values() for b in r.stream), default=1)
-        plans = _PLANS if choice == 0 else _PLANS[:2]
+        plans = _PLANS if choice == 0 else _PLANS[:3]
         for plan, structured in (*plans, *(_BANDS if choice == 0 and has_bands(program) else ())):
             sizes = {s: _length(plan, role[s], blocks, tile) for s in role}
             if plan in ("main", "long") and _product(program, sizes) > _LARGE * (2 if plan == "long" else 1):
                 sizes = {s: _length("tail", role[s], blocks, tile) for s in role}
             legal = _legal(program, sizes)
-            key = (choice if plan in ("main", "tail") else 0, structured, *legal.values())
+            key = (choice if plan in ("main", "tail", "grid") else 0, structured, *legal.values())
             if key not in seen:
                 seen.add(key)
-                result.append(Trial(legal, choice, structured, tile, plan in ("main", "no rows")))
+                result.append(Trial(legal, choice, structured, tile, plan in ("grid", "no rows")))
         if choice == 0:
             sizes = {s: _length("tail", role[s], blocks, tile) for s in role}
             result += [Trial(_legal(program, sizes), choice, False, tile, shift=x) for x in (1000.0, 16.0)]
+            result.append(Trial(_legal(program, sizes), choice, False, tile, poison=True))
     return result
 
 
@@ -93,8 +97,8 @@ def has_bands(program: Program) -> bool:
     )
 
 
-#: Name of a plan, and whether the inputs have structure. The first two are for every configuration.
-_PLANS = (("main", False), ("tail", True), ("exact", True), ("empty", False), ("one", False), ("short", True),
+#: Name of a plan, and whether the inputs have structure. The first three are for every configuration.
+_PLANS = (("main", False), ("tail", True), ("grid", False), ("exact", True), ("empty", False), ("one", False), ("short", True),
           ("no rows", False), ("nothing", False))  # fmt: skip
 
 _BANDS = (("low", True), ("long", False))
@@ -106,19 +110,19 @@ def _length(plan: str, role: Role, blocks: dict[str, int], tile: int) -> int:
     r = max((blocks.get(b, 1) for b in role.rows), default=0)
     few = min(r + 1, 12)
     if s and r:
-        table = {"main": max(s + 1, r + 1), "tail": max(few, s + 1), "exact": s, "empty": 0, "one": 1, "short": r + 1,
+        table = {"main": max(s + 1, r + 1), "grid": r + 1, "tail": max(few, s + 1), "exact": s, "empty": 0, "one": 1, "short": r + 1,
                  "no rows": 0, "nothing": 0,
                  "low": 3, "long": s + r}  # fmt: skip
     elif s:
-        table = {"main": 2 * s + 3, "tail": s + 1, "exact": s, "empty": 0, "one": 1, "short": max(s - 1, 1),
+        table = {"main": 2 * s + 3, "grid": 2, "tail": s + 1, "exact": s, "empty": 0, "one": 1, "short": max(s - 1, 1),
                  "no rows": 1, "nothing": 0,
                  "low": 3, "long": 2 * s + 3}  # fmt: skip
     elif r:
-        table = {"main": r + 1, "tail": few, "exact": r, "empty": 2, "one": 1, "short": few,
+        table = {"main": r + 1, "grid": r + 1, "tail": few, "exact": r, "empty": 2, "one": 1, "short": few,
                  "no rows": 0, "nothing": 0,
                  "low": few, "long": tile + 2}  # fmt: skip
     else:
-        table = {"main": 2, "tail": 2, "exact": 1, "empty": 2, "one": 1, "short": 3, "no rows": 1, "nothing": 0,
+        table = {"main": 2, "grid": 3, "tail": 2, "exact": 1, "empty": 2, "one": 1, "short": 3, "no rows": 1, "nothing": 0,
                  "low": 2, "long": 2}  # fmt: skip
     return table[plan]
 

@@ -14,13 +14,13 @@ WIDTHS = {"int8": 8, "uint8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
 class Memory:
-    """One tensor. ``written`` counts the stores of each element; an input is written from the start."""
+    """One tensor. ``written`` counts the stores of each element of an output."""
 
     def __init__(self, name: str, shape: tuple[int, ...], dtype: str, value: Val | Int | Bit | None = None) -> None:
         self.name, self.shape, self.dtype = name, shape, dtype
         self.is_input = value is not None
         self.value: Val | Int | Bit = self._blank() if value is None else value
-        self.written = np.full(shape, int(self.is_input), dtype=np.int64)
+        self.written = np.zeros(() if self.is_input else shape, dtype=np.int64)
         self.line = 0  # of the last store
         self.complete = self.is_input  # an output: once its kernel has ended
 

@@ -22,12 +22,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One evaluation: lengths, the tile configuration of every kernel, how the inputs were drawn, programs with values."""
+    """One evaluation: lengths, the tile configuration of every kernel, how the inputs were drawn, programs whose
+    values were followed, and output elements that were compared (those where the definition is defined)."""
 
     lengths: Mapping[str, int | float]
     config: str
     inputs: str
     programs: int
+    compared: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,9 +68,11 @@ def to_float(domain: Domain, x: Item, dtype: str) -> Val:
 
 def sized(a: Array, width: int, what: str) -> Int:
     if width in (8, 16, 32) and a.size:
-        limit = 1 << (max(width, 32) - 1)
+        limit = 1 << (width - 1)
+        if width == 8 and limit <= a.max() < 256:
+            raise Unsupported(f"{what} does not fit int8, and it is not followed whether it is a uint8")
         if a.max() >= limit or a.min() < -limit:
-            raise Fault("O12", f"{what} leaves int32")
+            raise Fault("O12", f"{what} leaves int{width}")
     return Int(a, width)
 
 

@@ -7,6 +7,7 @@ that is written here, in ``calls`` and in ``launcher``. Whatever else stands in 
 from __future__ import annotations
 
 import ast
+import builtins
 import hashlib
 from dataclasses import dataclass, field
 
@@ -106,6 +107,8 @@ def _definition(found: KernelFile, s: ast.FunctionDef | ast.ClassDef, name: str)
             raise Unsupported(f"{name} is not the helper of that name", s.lineno)
         if name in DEVICE:
             found.helpers[name] = name
+    elif isinstance(s, ast.FunctionDef) and (s.returns is not None or hasattr(builtins, name)):
+        raise Unsupported(f"{name} is annotated, or hides a function of Python", s.lineno)
     elif isinstance(s, ast.ClassDef):
         raise Unsupported(f"an unknown class {name}", s.lineno)
     elif [ast.unparse(d) for d in s.decorator_list] == ["triton.jit"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -16,11 +17,11 @@ from neptune_verified.proofs.bounded.definition import Definition, Frame
 from neptune_verified.proofs.bounded.domain import Domain
 from neptune_verified.proofs.bounded.field import PRIMES, Array, Field
 from neptune_verified.proofs.bounded.inputs import extent, tensors
-from neptune_verified.proofs.bounded.kernel import Interpreter
+from neptune_verified.proofs.bounded.kernel import RESERVED, Interpreter
 from neptune_verified.proofs.bounded.launcher import Launch, Launcher, Outcome, Rejected
 from neptune_verified.proofs.bounded.lengths import Trial
 from neptune_verified.proofs.bounded.memory import Memory
-from neptune_verified.proofs.bounded.result import Fault, Finding, Run
+from neptune_verified.proofs.bounded.result import Fault, Finding, Run, Unsupported
 from neptune_verified.proofs.bounded.scalars import Item, NeedsValues
 from neptune_verified.proofs.bounded.source import KernelFile
 from neptune_verified.proofs.bounded.values import Bit, Int, Ptr, Val
@@ -45,10 +46,12 @@ class Evaluation:
         self.domain = Domain(Field(PRIMES[seed % len(PRIMES)]), opaque, trial.shift > 0)
         self.followed, self.partial = 0, False
         self.config = ""
+        self.compared: Counter[str] = Counter()
 
     def record(self) -> Run:
-        drawn = "far from 0" if self.trial.shift else "structured" if self.trial.structured else "plain"
-        return Run(self.trial.sizes, self.config, drawn, self.followed)
+        t = self.trial
+        drawn = "far from 0" if t.shift else "poisoned" if t.poison else "structured" if t.structured else "plain"
+        return Run(t.sizes, self.config, drawn, self.followed, sum(self.compared.values()))
 
     def run(self, paths: set[str]) -> tuple[list[Finding], list[str]]:
         """Findings, and doubts: differences in normal form between values that are equal as numbers."""
@@ -162,6 +165,8 @@ class Evaluation:
         a = self.file.kernels[launch.kernel].args
         if a.posonlyargs or a.kwonlyargs or a.vararg or a.kwarg or a.defaults:
             raise Fault("O13", "a kernel with other parameters", launch.line)
+        if RESERVED & {x.arg for x in a.args}:
+            raise Unsupported("a parameter that hides a name of the text", launch.line)
         constants = [x.arg for x in a.args if x.annotation is not None]
         plain = [x.arg for x in a.args if x.annotation is None]
         if any(ast.unparse(x.annotation) != "tl.constexpr" for x in a.args if x.annotation is not None):
@@ -192,7 +197,7 @@ class Evaluation:
     ) -> list[tuple[str, str]]:
         """(id, what) of the first element that differs, or ("doubt", what); nothing where the definition is undefined."""
         axes, expr = self.closed[name]
-        for used, where in boxes(known, memory[name].shape):
+        for used, where in boxes(known, memory[name].shape, self.trial.poison):
             self.domain.left = False
             want = Definition(self.domain, memory, self.trial.sizes).eval(expr, Frame(axes, used))
             if self.domain.left:  # a sample that says nothing
@@ -202,20 +207,26 @@ class Evaluation:
             index = np.ix_(*used) if used else ()
             got = memory[name].value.each(lambda a, index=index: a[index])
             if isinstance(want, Val) and isinstance(got, Val):
-                found = self._floats(want, got, where, used, poison)
+                found = self._floats(name, want, got, where, used, poison)
             elif isinstance(want, Val) or isinstance(got, Val):
                 found = [("O13", " has another type")]
             else:
-                found = self._whole(want, got, where, used)
+                found = self._whole(name, want, got, where, used)
             if found:
                 return found
         return []
 
-    def _floats(self, want: Val, got: Val, where: Array, used: tuple[Array, ...], poison: bool) -> list[tuple[str, str]]:
+    def _floats(
+        self, name: str, want: Val, got: Val, where: Array, used: tuple[Array, ...], poison: bool
+    ) -> list[tuple[str, str]]:
         live = where & ~np.isnan(want.f)
+        if self.trial.poison and np.isnan(want.f).any():
+            # A position that some row of a program evaluates has to be finite: then nothing is said of its other rows.
+            live = live & ~np.isnan(got.f)
+        self.compared[name] += int(np.count_nonzero(live))
         nothing = live & np.isnan(got.f)
         if nothing.any():
-            return [("O9" if poison else "O13", f"{self._at(nothing, used)} is undefined, the definition is not")]
+            return [("O9" if poison or self.trial.poison else "O13", f"{self._at(nothing, used)} is undefined, the definition is not")]
         normal, close = self.domain.same(got, want)
         wrong = live & ~close
         if wrong.any():
@@ -227,10 +238,13 @@ class Evaluation:
             return [("doubt", f"{self._at(differ, used)} is another expression with the same value at one point")]
         return []
 
-    def _whole(self, want: Int | Bit, got: Int | Bit, where: Array, used: tuple[Array, ...]) -> list[tuple[str, str]]:
+    def _whole(
+        self, name: str, want: Int | Bit, got: Int | Bit, where: Array, used: tuple[Array, ...]
+    ) -> list[tuple[str, str]]:
         live = where
         if isinstance(want, Bit) and want.bad is not None:
             live = where & ~want.bad
+        self.compared[name] += int(np.count_nonzero(live))
         wrong = live & (want.a != got.a)
         return [("O13", f"{self._at(wrong, used)} is another number")] if wrong.any() else []
 
@@ -257,10 +271,10 @@ class Evaluation:
         return False
 
 
-def boxes(stores: list[Where], shape: tuple[int, ...]) -> list[tuple[tuple[Array, ...], Array]]:
+def boxes(stores: list[Where], shape: tuple[int, ...], apart: bool = False) -> list[tuple[tuple[Array, ...], Array]]:
     """The stored elements as boxes: the indices along each dimension, and which elements of the box were stored.
 
-    One box for all, unless the smallest one is much larger than what was stored."""
+    One box for all, unless the smallest one is much larger than what was stored, or each store is wanted ``apart``."""
 
     def box(parts: list[Where]) -> tuple[tuple[Array, ...], Array]:
         seen = np.zeros(shape, dtype=bool)
@@ -273,6 +287,6 @@ def boxes(stores: list[Where], shape: tuple[int, ...]) -> list[tuple[tuple[Array
     if not stores:
         return []
     used, seen = box(stores)
-    if seen.size <= 1.25 * np.count_nonzero(seen) + 256:
+    if not apart and seen.size <= 1.25 * np.count_nonzero(seen) + 256:
         return [(used, seen)]
     return [box([w]) for w in stores]
