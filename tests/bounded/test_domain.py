@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from neptune_verified.proofs.bounded.domain import Domain
-from neptune_verified.proofs.bounded.field import PRIMES, ROOT, Array, Field, U
+from neptune_verified.proofs.bounded.field import PRIMES, ROOT, Array, Field
 from neptune_verified.proofs.bounded.values import Bit, Val
 
 FIELD = Field(PRIMES[0])
@@ -116,7 +116,14 @@ def test_rational_functions() -> None:
 def test_undefined_and_infinite() -> None:
     x, inf, zero = atoms(1), number(math.inf), number(0)
     minus = number(-math.inf)
-    for v in (D.sub(inf, inf), D.mul(zero, inf), D.div(x, zero), D.div(inf, inf), D.log(number(-1)), D.sqrt(number(-1))):
+    for v in (
+        D.sub(inf, inf),
+        D.mul(zero, inf),
+        D.div(x, zero),
+        D.div(inf, inf),
+        D.log(number(-1)),
+        D.sqrt(number(-1)),
+    ):
         assert np.all(np.isnan(v.f))
     assert equal(D.exp(minus), zero) and np.all(D.log(zero).f == -np.inf)
     assert equal(D.div(x, inf), zero) and equal(D.opaque_function("tanh", inf), number(1))
@@ -166,5 +173,5 @@ def test_roundings_are_seen_when_they_are_asked_for() -> None:
     assert np.array_equal(again, once.P)
     assert differ(opaque.cast(opaque.add(a, b), "float16"), opaque.add(once, opaque.cast(b, "float16")))
     zero = opaque.cast(opaque.constant(Fraction(0), "float32"), "float16")
-    assert zero.P == U(0)
+    assert not zero.P.any()
     assert equal(D.cast(a, "float16"), a)

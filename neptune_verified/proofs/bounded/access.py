@@ -113,7 +113,9 @@ class Access:
                 hit = outside if active is None else outside & active
                 if hit.any():
                     at = int(np.broadcast_to(i, hit.shape)[hit][0])
-                    raise Fault("O11", f"{what} of {tensor.name} at index {at} of dimension {k}, which has {n} elements")
+                    raise Fault(
+                        "O11", f"{what} of {tensor.name} at index {at} of dimension {k}, which has {n} elements"
+                    )
         return tensor, indices, active, shape
 
     @staticmethod

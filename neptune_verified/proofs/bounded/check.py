@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+from neptune_verified.ir.expr import Size
 from neptune_verified.ir.inline import inline
 from neptune_verified.ir.program import Program
+from neptune_verified.proofs.bounded.coverage import Coverage
 from neptune_verified.proofs.bounded.inputs import extent
 from neptune_verified.proofs.bounded.launcher import Launcher, Rejected
 from neptune_verified.proofs.bounded.lengths import Trial, trials
@@ -27,7 +29,7 @@ _NARROW = ("float16", "bfloat16")
 def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
     """The verdict on the text ``source`` as an implementation of ``program``. Nothing of the text is executed."""
     runs: list[Run] = []
-    paths: set[str] = set()
+    coverage = Coverage()
     where: Trial | None = None
     compared: Counter[str] = Counter()
     try:
@@ -40,34 +42,36 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
         plan = trials(file, program)
         for k, where in enumerate(plan):
             evaluation = Evaluation(file, program, closed, where, seed=k)
-            findings, doubts = evaluation.run(paths)
+            findings, doubts = evaluation.run(coverage)
             runs.append(evaluation.record())
-            compared += evaluation.compared
+            compared += evaluation.comparison.compared
             if doubts and not findings:  # equal as numbers, perhaps because the difference is small
                 closer = replace(where, structured=False, scale=1 / 16)
-                findings = Evaluation(file, program, closed, closer, seed=k).run(paths)[0]
+                findings = Evaluation(file, program, closed, closer, seed=k).run(coverage)[0]
             if findings:
-                return BoundedResult("refuted", str(findings[0]), tuple(findings), tuple(runs), frozenset(paths))
+                return BoundedResult("refuted", str(findings[0]), tuple(findings), tuple(runs), coverage.paths())
             if doubts:
-                return BoundedResult("unknown", doubts[0], (), tuple(runs), frozenset(paths))
+                return BoundedResult("unknown", doubts[0], (), tuple(runs), coverage.paths())
         for k, where in enumerate(plan):
             if _rounds(program, source) and where.structured and where.choice == 0:
                 evaluation = Evaluation(file, program, closed, where, seed=k, opaque=True)
                 differs |= dict.fromkeys(evaluation.roundings())
                 break
     except Unsupported as e:
-        return BoundedResult("unsupported", f"kernel.py:{e.line}: {e.what}", (), tuple(runs), frozenset(paths))
+        return BoundedResult("unsupported", f"kernel.py:{e.line}: {e.what}", (), tuple(runs), coverage.paths())
     except Unknown as e:
-        return BoundedResult("unknown", str(e), (), tuple(runs), frozenset(paths))
+        return BoundedResult("unknown", str(e), (), tuple(runs), coverage.paths())
     except Fault as e:
         finding = Finding(e.id, f"kernel.py:{e.line}", e.what, where.sizes if where else {})
-        return BoundedResult("refuted", str(finding), (finding,), tuple(runs), frozenset(paths))
+        return BoundedResult("refuted", str(finding), (finding,), tuple(runs), coverage.paths())
     except Exception as e:  # a fault of this program is no verdict about the text
-        return BoundedResult("unknown", f"{type(e).__name__}: {e}", (), tuple(runs), frozenset(paths))
+        return BoundedResult("unknown", f"{type(e).__name__}: {e}", (), tuple(runs), coverage.paths())
     if empty := [name for name in program.outputs if not compared[name]]:
-        return BoundedResult("unknown", f"no element of {empty[0]} was compared", (), tuple(runs), frozenset(paths))
+        return BoundedResult("unknown", f"no element of {empty[0]} was compared", (), tuple(runs), coverage.paths())
+    if missing := coverage.missing(file.kernels):
+        return BoundedResult("unknown", missing, (), tuple(runs), coverage.paths())
     rounding = "differs" if differs else "same"
-    return BoundedResult("proved", "", (), tuple(runs), frozenset(paths), rounding, tuple(differs))
+    return BoundedResult("proved", "", (), tuple(runs), coverage.paths(), rounding, tuple(differs))
 
 
 def _rounds(program: Program, source: str) -> bool:
@@ -105,8 +109,6 @@ def _violations(program: Program) -> Iterator[tuple[str, int]]:
 
 def _fits(program: Program, shapes: dict[str, tuple[int, ...]], scalars: dict[str, int | float]) -> bool:
     """Whether some lengths give exactly these shapes."""
-    from neptune_verified.ir.expr import Size
-
     sizes = dict(scalars)
     for t in program.inputs:
         for n, d in zip(shapes[t.name], t.shape, strict=True):
@@ -115,7 +117,8 @@ def _fits(program: Program, shapes: dict[str, tuple[int, ...]], scalars: dict[st
     return all(
         n == extent(d, sizes) for t in program.inputs for n, d in zip(shapes[t.name], t.shape, strict=True)
     ) and not any(
-        a.kind == "multiple_of" and a.subject in sizes and a.value and sizes[a.subject] % a.value for a in program.assumptions
+        a.kind == "multiple_of" and a.subject in sizes and a.value and sizes[a.subject] % a.value
+        for a in program.assumptions
     )
 
 

@@ -139,7 +139,7 @@ class Definition:
         if all(isinstance(a, Bit) for a in args):
             return integers.logic(name, [a for a in args if isinstance(a, Bit)])
         if all(isinstance(a, Int) for a in args):
-            return integers.exact(name, [a.a for a in args])
+            return integers.exact(name, [a.a for a in args if isinstance(a, Int)])
         raise Unsupported(f"{name} of mixed types in the definition")
 
     def floats(self, name: str, args: list[Val]) -> Value:
@@ -168,20 +168,18 @@ class Definition:
     def _reduce(self, e: Reduce, frame: Frame) -> Value:
         values = tuple(np.arange(max(0, self.length(a.extent)), dtype=np.int64) for a in e.axes)
         inner = Frame(frame.axes + e.axes, frame.values + values, frame)
-        n, k = len(frame.axes), len(e.axes)
+        n = len(frame.axes)
         full = tuple(len(v) for v in values)
         if e.reducer == "sum" and isinstance(e.body, Op) and e.body.name == "mul" and e.dtype in FLOATS and all(full):
             a, b = (self.eval(x, inner) for x in e.body.args)
-            if isinstance(a, Val) and isinstance(b, Val) and not self.domain.opaque:
-                return contract(self.domain, a, b, n, full)
-            if isinstance(a, Val) and isinstance(b, Val) and e.dtype in ("float32", "float64"):
+            exact = not self.domain.opaque or e.dtype in ("float32", "float64")  # no product is rounded
+            if isinstance(a, Val) and isinstance(b, Val) and exact:
                 return contract(self.domain, a, b, n, full)
         body = self.eval(e.body, inner)
         own = body.shape[:n] if body.shape else (1,) * n
         if math.prod(own + full) > LIMIT:
             raise Unknown("the definition is too large to be evaluated at these lengths")
         body = body.each(lambda a: np.broadcast_to(a, own + full).reshape(*own, math.prod(full)))
-        del k
         return self.fold(e.reducer, body, n, e.dtype)
 
     def fold(self, reducer: str, x: Value, axis: int, dtype: str) -> Value:
@@ -198,6 +196,7 @@ class Definition:
             raise Unsupported(f"no meaning for {reducer} on floats")
         if isinstance(x, Bit):
             return integers.fold_bits(reducer, x, axis)
+        assert isinstance(x, Int)
         neutral = REDUCERS[reducer].neutral(dtype)
         assert isinstance(neutral, Const)
         return Int(integers.FOLDS[reducer](x.a, axis, int(neutral.value)))

@@ -32,8 +32,8 @@ class Domain:
         if isinstance(value, float):
             none = np.zeros((), dtype=U)
             return Val(np.asarray(value), none, none, None, dtype, dtype)
-        residues = (np.asarray(self.field.constant(value, m), dtype=U) for m in (self.p, self.q))
-        return Val(np.asarray(float(value)), *residues, None, dtype, dtype)
+        p, q = (np.asarray(self.field.constant(value, m), dtype=U) for m in (self.p, self.q))
+        return Val(np.asarray(float(value)), p, q, None, dtype, dtype)
 
     def literal(self, x: Lit, dtype: str) -> Val:
         return self.constant(rounded(float(x.value), dtype), dtype)
@@ -168,8 +168,8 @@ class Domain:
         return self.mul(self.log(a.typed("float64")), self._log2_of_e("float64", False)).typed(a.dtype)
 
     def logaddexp(self, a: Val, b: Val) -> Val:
-        e = [np.where(v.f == -np.inf, U(0), self.exponential(v)) for v in (a, b)]
-        return self._rounded(self._logarithm(np.logaddexp(a.f, b.f), self.field.add(*e, self.p), a.dtype))
+        x, y = (np.where(v.f == -np.inf, U(0), self.exponential(v)) for v in (a, b))
+        return self._rounded(self._logarithm(np.logaddexp(a.f, b.f), self.field.add(x, y, self.p), a.dtype))
 
     def sigmoid(self, a: Val) -> Val:
         e = np.where(a.f == np.inf, U(0), self.field.inverse(self.exponential(a), self.p))
@@ -181,16 +181,16 @@ class Domain:
     def opaque_function(self, name: str, a: Val) -> Val:
         fn, salt = _OPAQUE[name]
         v = self._atom(np.asarray(fn(a.f)), a.P, salt, a.dtype)
-        v.Q = self._hash(v.P, 7, self.q)
+        q = v.Q = self._hash(v.P, 7, self.q)
         if name == "tanh":  # +-1 at the infinities
             for sign in (1, -1):
-                for residues, m in ((v.P, self.p), (v.Q, self.q)):
+                for residues, m in ((v.P, self.p), (q, self.q)):
                     residues[a.f == sign * np.inf] = U(sign % int(m))
         return self._rounded(v)
 
     def whole(self, name: str, a: Val) -> Val:
         """floor, ceil and round are decided at the point: their results are whole numbers."""
-        f = {"floor": np.floor, "ceil": np.ceil, "round": np.round}[name](a.f)
+        f = np.asarray(_WHOLE[name](a.f))
         w = self.integers(np.where(np.isfinite(f), f, 0).astype(np.int64), a.dtype)
         return Val(f, w.P, w.Q, None, a.dtype)
 
@@ -237,11 +237,10 @@ class Domain:
         normal, close = self.same(a, b)
         equal = normal & close
         below, above = (a.f < b.f) & ~equal, (a.f > b.f) & ~equal
-        table: dict[str, Callable[[], Array]] = {
-            "eq": lambda: equal, "ne": lambda: ~equal, "lt": lambda: below, "le": lambda: below | equal,
-            "gt": lambda: above, "ge": lambda: above | equal,
+        table = {
+            "eq": equal, "ne": ~equal, "lt": below, "le": below | equal, "gt": above, "ge": above | equal,
         }  # fmt: skip
-        return Bit(table[name]() & ~bad, bad if bad.any() else None)
+        return Bit(table[name] & ~bad, bad if bad.any() else None)
 
     # -- reductions --------------------------------------------------------------------------------------------
 
@@ -293,6 +292,7 @@ def _sqrt(x: Array) -> Array:
     return np.sqrt(np.where(x < 0, np.nan, x))
 
 
+_WHOLE: dict[str, Callable[[Array], Array]] = {"floor": np.floor, "ceil": np.ceil, "round": np.round}
 _OPAQUE: dict[str, tuple[Callable[[Array], Array], int]] = {
     "sqrt": (_sqrt, 21), "tanh": (np.tanh, 23), "erf": (lambda x: np.asarray(_ERF(x)), 25),
     "sin": (np.sin, 27), "cos": (np.cos, 29),

@@ -37,18 +37,18 @@ class Field:
 
     # numpy divides by a scalar much faster than it takes a remainder.
     def reduce(self, x: Array, m: np.uint64) -> Array:
-        return x - (x // m) * m  # type: ignore[no-any-return]
+        return np.asarray(x - (x // m) * m)
 
     def add(self, a: Array, b: Array, m: np.uint64) -> Array:
         s = a + b
-        return np.minimum(s, s - m)  # the difference wraps around where s < m, and is then the larger
+        return np.asarray(np.minimum(s, s - m))  # the difference wraps around where s < m, and is then the larger
 
     def sub(self, a: Array, b: Array, m: np.uint64) -> Array:
         s = a - b
-        return np.minimum(s, s + m)
+        return np.asarray(np.minimum(s, s + m))
 
     def neg(self, a: Array, m: np.uint64) -> Array:
-        return np.where(a == 0, a, m - a)
+        return np.asarray(np.where(a == 0, a, m - a))
 
     def mul(self, a: Array, b: Array, m: np.uint64) -> Array:
         return self.reduce(a * b, m)

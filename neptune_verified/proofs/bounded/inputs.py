@@ -36,9 +36,7 @@ class Facts:
             least = 0.0
         zero = not ("positive" in kinds or "nonzero" in kinds or (least is not None and least > 0))
         greatest = kinds.get("bounded")
-        return Facts(
-            least, np.inf if greatest is None else float(greatest), zero, "finite_or_minus_infinity" in kinds
-        )
+        return Facts(least, np.inf if greatest is None else float(greatest), zero, "finite_or_minus_infinity" in kinds)
 
 
 def tensors(
@@ -175,7 +173,10 @@ def indexed(program: Program, name: str) -> list[tuple[str, int]]:
 
 def becomes_float(program: Program, name: str) -> bool:
     casts = (
-        e for s in program.stages for e in subterms(s.body) if isinstance(e, Op) and e.name == "cast" and e.dtype in FLOATS
+        e
+        for s in program.stages
+        for e in subterms(s.body)
+        if isinstance(e, Op) and e.name == "cast" and e.dtype in FLOATS
     )
     return any(isinstance(x, Read) and x.tensor == name for e in casts for x in subterms(e.args[0]))
 

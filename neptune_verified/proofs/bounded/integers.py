@@ -70,4 +70,4 @@ def fold_bits(reducer: str, x: Bit, axis: int) -> Bit:
     if reducer not in ("any", "all"):
         raise Unsupported(f"no meaning for {reducer} on truth values")
     value = x.a.any(axis=axis) if reducer == "any" else x.a.all(axis=axis)
-    return Bit(value, None if x.bad is None else x.bad.any(axis=axis))
+    return Bit(np.asarray(value), None if x.bad is None else np.asarray(x.bad.any(axis=axis)))

@@ -11,9 +11,10 @@ import numpy as np
 
 from neptune_verified.proofs.bounded import scalars
 from neptune_verified.proofs.bounded.calls import TYPES, Calls
+from neptune_verified.proofs.bounded.coverage import Coverage
 from neptune_verified.proofs.bounded.result import Fault, Unknown, Unsupported
 from neptune_verified.proofs.bounded.scalars import Item, NeedsValues
-from neptune_verified.proofs.bounded.values import Bit, Ghost, Int, Lit, Ptr
+from neptune_verified.proofs.bounded.values import Bit, Ghost, Int, Lit, Ptr, Val
 
 _BINARY: dict[type[ast.AST], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "floormod",
@@ -25,8 +26,8 @@ _STEPS = 20_000
 
 
 class Interpreter:
-    def __init__(self, calls: Calls, arguments: Mapping[str, Item], paths: set[str]) -> None:
-        self.calls, self.domain, self.paths = calls, calls.domain, paths
+    def __init__(self, calls: Calls, arguments: Mapping[str, Item], coverage: Coverage) -> None:
+        self.calls, self.domain, self.coverage = calls, calls.domain, coverage
         self.names: dict[str, Any] = dict(arguments)
         self.line, self.steps = 0, 0
 
@@ -53,7 +54,7 @@ class Interpreter:
                 self.loop(name, it, body)
             case ast.If(test=test, body=body, orelse=other):
                 taken = self.condition(test)
-                self.paths.add(f"line {s.lineno}: {'then' if taken else 'else'}")
+                self.coverage.branch(s.lineno, taken)
                 self.block(body if taken else other)
             case _:
                 raise Unsupported(f"a statement of the kind {type(s).__name__}")
@@ -84,7 +85,7 @@ class Interpreter:
                 raise Unknown("too many iterations")
             self.names[name] = Int(np.asarray(value, dtype=np.int64), 32)
             self.block(body)
-        self.paths.add(f"line {line}: {min(count, 3)}{' or more' if count > 2 else ''} iterations")
+        self.coverage.loop(line, count)
         # What a loop defines first is not there after it: it may have run no iteration.
         for inner in set(self.names) - before:
             del self.names[inner]
@@ -112,7 +113,11 @@ class Interpreter:
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
                 return scalars.binary(self.domain, _BINARY[type(op)], self.eval(left), self.eval(right))
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _BINARY:
-                return scalars.binary(self.domain, _BINARY[type(op)], self.eval(left), self.eval(right))
+                a, b = self.eval(left), self.eval(right)
+                result = scalars.binary(self.domain, _BINARY[type(op)], a, b)
+                if isinstance(result, Bit) and (isinstance(a, Val) or isinstance(b, Val)):
+                    self.coverage.comparison(e, result)
+                return result
             case ast.UnaryOp(op=ast.USub(), operand=x):
                 return scalars.negative(self.domain, self.eval(x))
             case ast.Subscript(value=x, slice=index):
@@ -177,6 +182,3 @@ class Interpreter:
                 return name
             case _:
                 return self.eval(e)
-
-
-

@@ -164,7 +164,7 @@ class Launcher:
         device = item.context_expr
         if not (isinstance(device, ast.Call) and ast.unparse(device.func) == "_device" and item.optional_vars is None):
             raise Unsupported("a launch without its device")
-        if [_name(a) for a in device.args][0] not in self.shapes:
+        if len(device.args) != 1 or _name(device.args[0]) not in self.shapes:
             raise Unsupported("a device of something that is no tensor")
         match call:
             case ast.Call(
@@ -212,7 +212,9 @@ class Launcher:
                 return n
             case ast.Name(id=name) if name in self.numbers:
                 return self.numbers[name]
-            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=t), attr="shape"), slice=ast.Constant(value=int() as k)):
+            case ast.Subscript(
+                value=ast.Attribute(value=ast.Name(id=t), attr="shape"), slice=ast.Constant(value=int() as k)
+            ):
                 if t not in self.shapes or not 0 <= k < len(self.shapes[t]):
                     raise Fault("O13", f"{t}.shape[{k}] is not there")
                 return self.shapes[t][k]
@@ -264,5 +266,3 @@ def _compare(op: ast.cmpop, a: Number, b: Number) -> bool:
             return a == b
         case _:
             raise Unsupported(f"{type(op).__name__} in the launcher")
-
-

@@ -25,9 +25,11 @@ class Role:
 @dataclass(frozen=True, slots=True)
 class Trial:
     """Lengths, which configuration of each table, how inputs are drawn, and the stream tile that they are drawn for.
+
     ``whole``: every program of a grid runs, however large it is. ``shift``: the size of inputs that lie far from 0, where
-    an exponential that is not shifted as the definition shifts it leaves the range of float64. ``scale``: a factor, below 1 to bring small terms to light.
-    ``poison``: some elements are undefined, and so is what the definition makes of them, but nothing else."""
+    an exponential that is not shifted as the definition shifts it leaves the range of float64. ``scale``: a factor, below
+    1 to bring small terms to light. ``poison``: some elements are undefined, and so is what the definition makes of them,
+    but nothing else."""
 
     sizes: dict[str, int | float]
     choice: int
@@ -91,40 +93,42 @@ def trials(file: KernelFile, program: Program) -> list[Trial]:
 def has_bands(program: Program) -> bool:
     """Whether some condition compares two axes, so that rows far down see tiles that are masked as a whole."""
     return any(
-        isinstance(e, Op) and e.name in ("lt", "le", "gt", "ge", "eq", "ne") and e.args[0].dtype in INTS and len(e.free) > 1
+        isinstance(e, Op)
+        and e.name in ("lt", "le", "gt", "ge", "eq", "ne")
+        and e.args[0].dtype in INTS
+        and len(e.free) > 1
         for stage in program.stages
         for e in subterms(stage.body)
     )
 
 
 #: Name of a plan, and whether the inputs have structure. The first three are for every configuration.
-_PLANS = (("main", False), ("tail", True), ("grid", False), ("exact", True), ("empty", False), ("one", False), ("short", True),
-          ("no rows", False), ("nothing", False))  # fmt: skip
-
+_PLANS = (
+    ("main", False), ("tail", True), ("grid", False), ("exact", True), ("empty", False), ("one", False),
+    ("short", True), ("no rows", False), ("nothing", False),
+)  # fmt: skip
 _BANDS = (("low", True), ("long", False))
 
 
 def _length(plan: str, role: Role, blocks: dict[str, int], tile: int) -> int:
-    """The length that a size has in a plan."""
+    """The length that a size has in a plan: one that is streamed and blocked, streamed, blocked, neither."""
     s = max((blocks.get(b, 1) for b in role.stream), default=0)
     r = max((blocks.get(b, 1) for b in role.rows), default=0)
     few = min(r + 1, 12)
-    if s and r:
-        table = {"main": max(s + 1, r + 1), "grid": r + 1, "tail": max(few, s + 1), "exact": s, "empty": 0, "one": 1, "short": r + 1,
-                 "no rows": 0, "nothing": 0,
-                 "low": 3, "long": s + r}  # fmt: skip
-    elif s:
-        table = {"main": 2 * s + 3, "grid": 2, "tail": s + 1, "exact": s, "empty": 0, "one": 1, "short": max(s - 1, 1),
-                 "no rows": 1, "nothing": 0,
-                 "low": 3, "long": 2 * s + 3}  # fmt: skip
-    elif r:
-        table = {"main": r + 1, "grid": r + 1, "tail": few, "exact": r, "empty": 2, "one": 1, "short": few,
-                 "no rows": 0, "nothing": 0,
-                 "low": few, "long": tile + 2}  # fmt: skip
-    else:
-        table = {"main": 2, "grid": 3, "tail": 2, "exact": 1, "empty": 2, "one": 1, "short": 3, "no rows": 1, "nothing": 0,
-                 "low": 2, "long": 2}  # fmt: skip
-    return table[plan]
+    table = {
+        "main": (max(s, r) + 1, 2 * s + 3, r + 1, 2),
+        "tail": (max(few, s + 1), s + 1, few, 2),
+        "grid": (r + 1, 2, r + 1, 3),
+        "exact": (s, s, r, 1),
+        "empty": (0, 0, 2, 2),
+        "one": (1, 1, 1, 1),
+        "short": (r + 1, max(s - 1, 1), few, 3),
+        "no rows": (0, 1, 0, 1),
+        "nothing": (0, 0, 0, 0),
+        "low": (3, 3, few, 2),
+        "long": (s + r, 2 * s + 3, tile + 2, 2),
+    }
+    return table[plan][0 if s and r else 1 if s else 2 if r else 3]
 
 
 def _product(program: Program, sizes: dict[str, int]) -> int:

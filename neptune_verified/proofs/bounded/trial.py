@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
 
-from neptune_verified.ir.expr import Axis, Expr
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.bounded.access import Access
 from neptune_verified.proofs.bounded.calls import Calls
-from neptune_verified.proofs.bounded.definition import Definition, Frame
+from neptune_verified.proofs.bounded.compare import Closed, Comparison, Where
+from neptune_verified.proofs.bounded.coverage import Coverage
 from neptune_verified.proofs.bounded.domain import Domain
-from neptune_verified.proofs.bounded.field import PRIMES, Array, Field
+from neptune_verified.proofs.bounded.field import PRIMES, Field
 from neptune_verified.proofs.bounded.inputs import extent, tensors
 from neptune_verified.proofs.bounded.kernel import RESERVED, Interpreter
 from neptune_verified.proofs.bounded.launcher import Launch, Launcher, Outcome, Rejected
@@ -24,10 +23,8 @@ from neptune_verified.proofs.bounded.memory import Memory
 from neptune_verified.proofs.bounded.result import Fault, Finding, Run, Unsupported
 from neptune_verified.proofs.bounded.scalars import Item, NeedsValues
 from neptune_verified.proofs.bounded.source import KernelFile
-from neptune_verified.proofs.bounded.values import Bit, Int, Ptr, Val
+from neptune_verified.proofs.bounded.values import Int, Ptr, Val
 
-Where = tuple[Array, ...]
-Closed = Mapping[str, tuple[tuple[Axis, ...], Expr]]
 #: Up to so many programs of a launch are all evaluated with their values (without and with matrix products).
 _FOLLOWED = (6, 3)
 #: Up to so many programs are run for their addresses in every trial; more in those that ask for the whole grid.
@@ -42,23 +39,23 @@ class Evaluation:
     def __init__(
         self, file: KernelFile, program: Program, closed: Closed, trial: Trial, seed: int, opaque: bool = False
     ) -> None:
-        self.file, self.program, self.closed, self.trial, self.seed = file, program, closed, trial, seed
+        self.file, self.program, self.trial, self.seed = file, program, trial, seed
         self.domain = Domain(Field(PRIMES[seed % len(PRIMES)]), opaque, trial.shift > 0)
         self.followed, self.partial = 0, False
         self.config = ""
-        self.compared: Counter[str] = Counter()
+        self.comparison = Comparison(self.domain, closed, trial)
 
     def record(self) -> Run:
         t = self.trial
         drawn = "far from 0" if t.shift else "poisoned" if t.poison else "structured" if t.structured else "plain"
-        return Run(t.sizes, self.config, drawn, self.followed, sum(self.compared.values()))
+        return Run(t.sizes, self.config, drawn, self.followed, sum(self.comparison.compared.values()))
 
-    def run(self, paths: set[str]) -> tuple[list[Finding], list[str]]:
+    def run(self, coverage: Coverage) -> tuple[list[Finding], list[str]]:
         """Findings, and doubts: differences in normal form between values that are equal as numbers."""
-        memory, known, poison = self.launch_all(paths, scramble=False)
+        memory, known, poison = self.launch_all(coverage, scramble=False)
         findings, doubts = [], []
         for name in self.program.outputs:
-            for id_, what in self.compare(name, memory, known[name], poison):
+            for id_, what in self.comparison.output(name, memory, known[name], poison):
                 if id_ == "doubt":
                     doubts.append(f"{name}: {what}")
                     continue
@@ -69,12 +66,14 @@ class Evaluation:
 
     def roundings(self) -> list[str]:
         """Outputs that differ when a conversion to a 16-bit type is a function that is seen."""
-        memory, known, poison = self.launch_all(set(), scramble=False)
-        return [name for name in self.program.outputs if list(self.compare(name, memory, known[name], poison))]
+        memory, known, poison = self.launch_all(Coverage(), scramble=False)
+        return [
+            name for name in self.program.outputs if list(self.comparison.output(name, memory, known[name], poison))
+        ]
 
     # -- the launcher and its programs -------------------------------------------------------------------------
 
-    def launch_all(self, paths: set[str], scramble: bool) -> tuple[dict[str, Memory], dict[str, list[Where]], bool]:
+    def launch_all(self, coverage: Coverage, scramble: bool) -> tuple[dict[str, Memory], dict[str, list[Where]], bool]:
         program, sizes = self.program, self.trial.sizes
         shapes = shapes_of(program, sizes)
         scalars = {k: v for k, v in sizes.items() if k not in program.shape_sizes()}
@@ -91,14 +90,16 @@ class Evaluation:
         self.config = ", ".join(dict.fromkeys(x.config.name for x in outcome.launches))
         for k, launch in enumerate(outcome.launches):
             later = {a for x in outcome.launches[k + 1 :] for a in x.arguments if isinstance(a, str)}
-            poison |= self._launch(launch, memory, known, later, paths, scramble)
+            poison |= self._launch(launch, memory, known, later, coverage, scramble)
         for name in outcome.outputs:
             written = memory[name].written
             wrong = (written > 1) | ((written == 0) & (not self.partial))
             if np.any(wrong):
                 at = tuple(int(i) for i in np.argwhere(wrong)[0])
                 times = "never" if written[at] == 0 else f"{int(written[at])} times"
-                raise Fault("O11", f"{name}{list(at)} is stored {times}", memory[name].line or self.file.launcher.lineno)
+                raise Fault(
+                    "O11", f"{name}{list(at)} is stored {times}", memory[name].line or self.file.launcher.lineno
+                )
         return memory, known, poison
 
     def _outputs(self, outcome: Outcome) -> None:
@@ -114,7 +115,7 @@ class Evaluation:
                 raise Fault("O13", f"{name} is allocated as {outcome.outputs.get(name)}, not {want}", line)
 
     def _launch(
-        self, launch: Launch, memory: dict[str, Memory], known: dict[str, list[Where]], later: set[str], paths: set[str],
+        self, launch: Launch, memory: dict[str, Memory], known: dict[str, list[Where]], later: set[str], coverage: Coverage,
         scramble: bool,
     ) -> bool:  # fmt: skip
         if not launch.programs:
@@ -129,7 +130,7 @@ class Evaluation:
         everyone = all_of_them or n <= _GRID or self.trial.whole
         self.partial |= not everyone
         for pid in range(n) if everyone else sorted(chosen):
-            access = self._program(kernel, arguments, memory, pid, pid in chosen, paths, scramble)
+            access = self._program(kernel, arguments, memory, pid, pid in chosen, coverage, scramble)
             poison |= access.poison
             self.followed += access.values
             for name, where, value in access.stores:
@@ -150,14 +151,14 @@ class Evaluation:
 
     def _program(
         self, kernel: ast.FunctionDef, arguments: dict[str, Item], memory: dict[str, Memory], pid: int, values: bool,
-        paths: set[str], scramble: bool,
+        coverage: Coverage, scramble: bool,
     ) -> Access:  # fmt: skip
         access = Access(self.domain, memory, values, scramble)
         calls = Calls(self.domain, access, pid, self.file.helpers)
         try:
-            Interpreter(calls, arguments, paths).run(kernel.body)
+            Interpreter(calls, arguments, coverage).run(kernel.body)
         except NeedsValues:
-            return self._program(kernel, arguments, memory, pid, True, paths, scramble)
+            return self._program(kernel, arguments, memory, pid, True, coverage, scramble)
         return access
 
     def bind(self, launch: Launch) -> dict[str, Item]:
@@ -172,7 +173,9 @@ class Evaluation:
         if any(ast.unparse(x.annotation) != "tl.constexpr" for x in a.args if x.annotation is not None):
             raise Fault("O13", "a kernel with other annotations", launch.line)
         if len(plain) != len(launch.arguments):
-            raise Fault("O13", f"{launch.kernel} takes {len(plain)} arguments, not {len(launch.arguments)}", launch.line)
+            raise Fault(
+                "O13", f"{launch.kernel} takes {len(plain)} arguments, not {len(launch.arguments)}", launch.line
+            )
         if set(constants) != set(launch.config.blocks):
             raise Fault("O13", f"{launch.kernel} takes the blocks {constants}", launch.line)
         bound: dict[str, Item] = {
@@ -190,72 +193,9 @@ class Evaluation:
                 bound[name] = Int(np.asarray(int(x), dtype=np.int64), 32 if -(2**31) <= x < 2**31 else 64)
         return bound
 
-    # -- comparison --------------------------------------------------------------------------------------------
-
-    def compare(
-        self, name: str, memory: dict[str, Memory], known: list[Where], poison: bool
-    ) -> list[tuple[str, str]]:
-        """(id, what) of the first element that differs, or ("doubt", what); nothing where the definition is undefined."""
-        axes, expr = self.closed[name]
-        for used, where in boxes(known, memory[name].shape, self.trial.poison):
-            self.domain.left = False
-            want = Definition(self.domain, memory, self.trial.sizes).eval(expr, Frame(axes, used))
-            if self.domain.left:  # a sample that says nothing
-                continue
-            box = tuple(len(u) for u in used)
-            want = want.each(lambda a, box=box: np.broadcast_to(a, box))
-            index = np.ix_(*used) if used else ()
-            got = memory[name].value.each(lambda a, index=index: a[index])
-            if isinstance(want, Val) and isinstance(got, Val):
-                found = self._floats(name, want, got, where, used, poison)
-            elif isinstance(want, Val) or isinstance(got, Val):
-                found = [("O13", " has another type")]
-            else:
-                found = self._whole(name, want, got, where, used)
-            if found:
-                return found
-        return []
-
-    def _floats(
-        self, name: str, want: Val, got: Val, where: Array, used: tuple[Array, ...], poison: bool
-    ) -> list[tuple[str, str]]:
-        live = where & ~np.isnan(want.f)
-        if self.trial.poison and np.isnan(want.f).any():
-            # A position that some row of a program evaluates has to be finite: then nothing is said of its other rows.
-            live = live & ~np.isnan(got.f)
-        self.compared[name] += int(np.count_nonzero(live))
-        nothing = live & np.isnan(got.f)
-        if nothing.any():
-            return [("O9" if poison or self.trial.poison else "O13", f"{self._at(nothing, used)} is undefined, the definition is not")]
-        normal, close = self.domain.same(got, want)
-        wrong = live & ~close
-        if wrong.any():
-            first = tuple(np.argwhere(wrong)[0]) if wrong.ndim else ()
-            values = f"{float(got.f[first]):.6g}, the definition says {float(want.f[first]):.6g}"
-            return [("O13", f"{self._at(wrong, used)} is {values}")]
-        differ = live & ~normal
-        if differ.any():
-            return [("doubt", f"{self._at(differ, used)} is another expression with the same value at one point")]
-        return []
-
-    def _whole(
-        self, name: str, want: Int | Bit, got: Int | Bit, where: Array, used: tuple[Array, ...]
-    ) -> list[tuple[str, str]]:
-        live = where
-        if isinstance(want, Bit) and want.bad is not None:
-            live = where & ~want.bad
-        self.compared[name] += int(np.count_nonzero(live))
-        wrong = live & (want.a != got.a)
-        return [("O13", f"{self._at(wrong, used)} is another number")] if wrong.any() else []
-
-    @staticmethod
-    def _at(mask: Array, used: tuple[Array, ...]) -> str:
-        first = np.argwhere(mask)[0]
-        return str([int(u[i]) for u, i in zip(used, first, strict=True)])
-
     def _padding_matters(self, memory: dict[str, Memory], known: dict[str, list[Where]]) -> bool:
         """Whether the stored values change with what masked-out lanes of loads hold (to name the finding)."""
-        again, _, _ = self.launch_all(set(), scramble=True)
+        again, _, _ = self.launch_all(Coverage(), scramble=True)
         for name in known:
             seen = np.zeros(memory[name].shape, dtype=bool)
             for where in known[name]:
@@ -269,24 +209,3 @@ class Evaluation:
                 if np.any(np.abs(a.f[both] - b.f[both]) > 1e-9):
                     return True
         return False
-
-
-def boxes(stores: list[Where], shape: tuple[int, ...], apart: bool = False) -> list[tuple[tuple[Array, ...], Array]]:
-    """The stored elements as boxes: the indices along each dimension, and which elements of the box were stored.
-
-    One box for all, unless the smallest one is much larger than what was stored, or each store is wanted ``apart``."""
-
-    def box(parts: list[Where]) -> tuple[tuple[Array, ...], Array]:
-        seen = np.zeros(shape, dtype=bool)
-        for where in parts:
-            seen[where] = True
-        used = tuple(np.flatnonzero(seen.any(axis=tuple(d for d in range(len(shape)) if d != k))) for k in range(len(shape)))
-        return used, seen[np.ix_(*used)] if used else seen
-
-    stores = [w for w in stores if not w or w[0].size]
-    if not stores:
-        return []
-    used, seen = box(stores)
-    if not apart and seen.size <= 1.25 * np.count_nonzero(seen) + 256:
-        return [(used, seen)]
-    return [box([w]) for w in stores]
