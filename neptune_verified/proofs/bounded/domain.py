@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from neptune_verified.proofs.bounded.field import Array, Field, U, digest
+from neptune_verified.proofs.bounded.field import Array, Field, U, digest, product
 from neptune_verified.proofs.bounded.result import Unknown
 from neptune_verified.proofs.bounded.values import Bit, Lit, Val, rounded
 
@@ -285,7 +285,7 @@ class Domain:
 
     def dot(self, a: Val, b: Val) -> Val:
         q = None if a.Q is None or b.Q is None else self.field.matmul(a.Q, b.Q, self.q)
-        return Val(a.f @ b.f, self.field.matmul(a.P, b.P, self.p), q, None, a.dtype)
+        return Val(product(a.f, b.f), self.field.matmul(a.P, b.P, self.p), q, None, a.dtype)
 
 
 def _sqrt(x: Array) -> Array:

@@ -25,6 +25,8 @@ _HALF = U(0x7FFF)
 _LIMB = U(0xFFFF)
 #: So many products of a 16-bit and a 31-bit number are exact in the 53 bits of a float64.
 _EXACT = 64
+#: Multiplications of one call of the library.
+_SMALL = 1 << 18
 
 
 class Field:
@@ -90,13 +92,27 @@ class Field:
         for at in range(0, k, _EXACT):
             right = b[..., at : at + _EXACT, :].astype(np.float64)
             left = a[..., at : at + _EXACT]
-            low = ((left & _LIMB).astype(np.float64) @ right).astype(U)
-            high = self.reduce(((left >> U(16)).astype(np.float64) @ right).astype(U), m)
+            low = product((left & _LIMB).astype(np.float64), right).astype(U)
+            high = self.reduce(product((left >> U(16)).astype(np.float64), right).astype(U), m)
             total = total + self.reduce(low, m) + self.reduce(high << U(16), m)
         return self.reduce(total, m)
 
     def constant(self, value: Fraction, m: np.uint64) -> int:
         return value.numerator * pow(value.denominator, -1, int(m)) % int(m)
+
+
+def product(a: Array, b: Array) -> Array:
+    """``a @ b`` in pieces so small that the library takes no second thread for them: on a busy machine waiting for one
+    costs many times what it saves."""
+    m, k = a.shape[-2:]
+    n = b.shape[-1]
+    rows = max(1, _SMALL // max(1, k * n))
+    whole = m // rows * rows
+    if m <= rows or not whole:
+        return np.asarray(a @ b)
+    parts = a[..., :whole, :].reshape(*a.shape[:-2], whole // rows, rows, k) @ b[..., None, :, :]
+    done = parts.reshape(*parts.shape[:-3], whole, n)
+    return done if whole == m else np.concatenate([done, a[..., whole:, :] @ b], axis=-2)
 
 
 @cache
