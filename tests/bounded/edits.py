@@ -95,6 +95,7 @@ EDITS = [
     Edit("state", S, r"tl\.exp\(\(m - (t_\d+)\)\)", r"tl.exp((\1 - m))", "O13"),
     Edit("state", A, r"(t_\d+) - (t_\d+)\[:, None\]\)", r"\1 - m[:, None])", "O13"),
     Edit("state", C, r"        m = m_new\n", "", "O13"),
+    Edit("state", S, r"tl\.maximum\(m, (tl\.max\(.*?, axis=1\))\)", r"\1", "O13"),  # overflows where a later tile is low
     Edit("state", S, r"        m = m_new\n        l = l_new", "        l = l_new\n        m = m_new", "SAME"),
     Edit("state", A, r"m = tl\.full\(\[BLOCK_I\], float\(\"-inf\"\)", "m = tl.full([BLOCK_I], 0.0", "O13"),
     Edit("state", R, r"s_1 = tl\.full\(\[BLOCK_I\], 0\.0", "s_1 = tl.full([BLOCK_I], 1.0", "O13"),

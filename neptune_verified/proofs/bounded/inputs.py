@@ -50,7 +50,11 @@ def tensors(
         value: Val | Int | Bit
         if t.dtype in FLOATS:
             value = _floats(domain, t, Facts.of(program, t.name), shape, trial, rng)
-            if trial.shift:  # the first tensor below 0, the others above: so are their products
+            if trial.cliff:
+                if not result and shape:
+                    high = np.arange(shape[-1]) < trial.tile
+                    value.f += np.where(high, 1, -1) * min(trial.shift, _room(program, t))
+            elif trial.shift:  # the first tensor below 0, the others above: so are their products
                 value.f += np.clip(trial.shift if result else -trial.shift, -_room(program, t), _room(program, t))
         elif t.dtype == "bool":
             value = Bit(rng.random(shape) < 0.5)

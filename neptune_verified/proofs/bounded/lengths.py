@@ -29,7 +29,7 @@ class Trial:
     ``whole``: every program of a grid runs, however large it is. ``shift``: the size of inputs that lie far from 0, where
     an exponential that is not shifted as the definition shifts it leaves the range of float64. ``scale``: a factor, below
     1 to bring small terms to light. ``poison``: some elements are undefined, and so is what the definition makes of them,
-    but nothing else."""
+    but nothing else. ``cliff``: the first tile of the first input lies ``shift`` above 0, the rest as far below."""
 
     sizes: dict[str, int | float]
     choice: int
@@ -39,6 +39,7 @@ class Trial:
     shift: float = 0.0
     scale: float = 1.0
     poison: bool = False
+    cliff: bool = False
 
 
 def roles(file: KernelFile, program: Program) -> dict[str, Role]:
@@ -86,6 +87,7 @@ def trials(file: KernelFile, program: Program) -> list[Trial]:
         if choice == 0:
             sizes = {s: _length("tail", role[s], blocks, tile) for s in role}
             result += [Trial(_legal(program, sizes), choice, False, tile, shift=x) for x in (1000.0, 16.0)]
+            result.append(Trial(_legal(program, sizes), choice, False, tile, shift=_CLIFF, cliff=True))
             result.append(Trial(_legal(program, sizes), choice, False, tile, poison=True))
     return result
 
@@ -102,6 +104,8 @@ def has_bands(program: Program) -> bool:
     )
 
 
+#: exp(2 * _CLIFF) is above the range of float64, exp(-2 * _CLIFF) is not below it.
+_CLIFF = 363.0
 #: Name of a plan, and whether the inputs have structure. The first three are for every configuration.
 _PLANS = (
     ("main", False), ("tail", True), ("grid", False), ("exact", True), ("empty", False), ("one", False),
