@@ -30,6 +30,7 @@ class Edit:
 A, C, S, L = "attention_lse", "causal", "softmax", "layernorm"
 T, P, R, N = "table_lookup", "power_under_product", "reduction_of_reductions", "neighbours"
 W, M, X = "lengths_of_rows", "shift_by_min_under_max", "two_reduction_axes"
+Q = "scale_of_squares_by_max_under_sum"
 VALUE = "O9 O13"  # a wrong number: O9 if it changes with what dead lanes hold
 
 EDITS = [
@@ -57,7 +58,9 @@ EDITS = [
     Edit("mask", L, r"tl\.where\(\(x0 < N\)\[None, :\], \((t_\d+ \* t_\d+)\), 0\.0\)", r"\1", "O9"),
     Edit("mask", N, r" & \(t_\d+ < N\)\[None, :\]", "", "O11"),
     Edit("mask", N, r"tl\.where\(\((t_\d+) < N\)\[None, :\], ", r"tl.where((\1 < N - 1)[None, :], ", "O13 O9"),
-    Edit("mask", T, r" & \(k_tile_\d+ < K\)", "", "SAME"),  # indices in range are drawn
+    Edit("mask", T, r" & \(k_tile_\d+ < K\)", "", "O11"),
+    Edit("mask", T, r" & \(k_tile_\d+ >= 0\)", "", "O11"),
+    Edit("mask", T, r"(k_tile_\d+) < K", r"\1 <= K", "O11"),
     Edit("mask", C, r"x0\[None, :\] <= ", "x0[None, :] < ", "O13"),
     Edit("mask", C, r"\(i \+ \(N - M\)\)", "i", "O13"),
     Edit("mask", C, r"\(i \+ \(N - M\)\)", "(i + (M - N))", "O13"),
@@ -96,6 +99,8 @@ EDITS = [
     Edit("state", A, r"(t_\d+) - (t_\d+)\[:, None\]\)", r"\1 - m[:, None])", "O13"),
     Edit("state", C, r"        m = m_new\n", "", "O13"),
     Edit("state", S, r"tl\.maximum\(m, (tl\.max\(.*?, axis=1\))\)", r"\1", "O13"),  # overflows where a later tile is low
+    Edit("state", A, r"tl\.maximum\(m, (tl\.max\(.*?, axis=1\))\)", r"\1", "O13"),
+    Edit("state", Q, r"\(m_new == float\(.-inf.\)\) \| \(m_new == 0\.0\)", '(m_new == float("-inf"))', "O13"),
     Edit("state", S, r"        m = m_new\n        l = l_new", "        l = l_new\n        m = m_new", "SAME"),
     Edit("state", A, r"m = tl\.full\(\[BLOCK_I\], float\(\"-inf\"\)", "m = tl.full([BLOCK_I], 0.0", "O13"),
     Edit("state", R, r"s_1 = tl\.full\(\[BLOCK_I\], 0\.0", "s_1 = tl.full([BLOCK_I], 1.0", "O13"),

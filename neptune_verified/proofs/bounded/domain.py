@@ -14,6 +14,8 @@ from neptune_verified.proofs.bounded.values import Bit, Lit, Val, rounded
 
 #: Relative error up to which two float64 evaluations count as the same number; below ``_NOTHING`` may be a zero.
 _CLOSE, _NOTHING = 1e-9, 1e-6
+#: exp of more is infinite in float32.
+_EXP_MAX = 88.72283
 _NARROW = ("float16", "bfloat16")
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -142,6 +144,8 @@ class Domain:
 
     def exp(self, a: Val) -> Val:
         f = np.exp(a.f)
+        if self.lenient and a.dtype != "float64":
+            f = np.where(a.f > _EXP_MAX, np.inf, f)
         if np.any(np.isfinite(a.f) & ((f == 0) | np.isinf(f))):
             self.left = True
             if not self.lenient:

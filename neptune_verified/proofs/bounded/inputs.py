@@ -44,22 +44,23 @@ def tensors(
 ) -> dict[str, Memory]:
     """Contents of every input."""
     result: dict[str, Memory] = {}
+    past = False  # the input that has the cliff
     for t in program.inputs:
         rng = np.random.default_rng([seed, zlib.crc32(t.name.encode())])
         shape = shapes[t.name]
         value: Val | Int | Bit
         if t.dtype in FLOATS:
             value = _floats(domain, t, Facts.of(program, t.name), shape, trial, rng)
-            if trial.cliff:
-                if not result and shape:
-                    high = np.arange(shape[-1]) < trial.tile
-                    value.f += np.where(high, 1, -1) * min(trial.shift, _room(program, t))
-            elif trial.shift:  # the first tensor below 0, the others above: so are their products
+            if trial.cliff and not past:
+                high = _cliff(t, shape, trial)
+                value.f += high * min(trial.shift, _room(program, t))
+                past = high.ndim > 0
+            elif trial.shift and not trial.cliff:  # the first tensor below 0, the others above: so are their products
                 value.f += np.clip(trial.shift if result else -trial.shift, -_room(program, t), _room(program, t))
         elif t.dtype == "bool":
             value = Bit(rng.random(shape) < 0.5)
         else:
-            value = Int(_whole(program, t, shapes, rng), WIDTHS[t.dtype])
+            value = Int(_whole(program, t, shapes, trial.structured, rng), WIDTHS[t.dtype])
         result[t.name] = Memory(t.name, shape, t.dtype, value)
     return result
 
@@ -85,6 +86,15 @@ def _floats(
     return v
 
 
+def _cliff(t: Tensor, shape: tuple[int, ...], trial: Trial) -> Array:
+    """1 for the first tile and -1 for the rest along a length of ``trial.cliff``; 1 where there is none."""
+    for k, d in enumerate(t.shape):
+        if isinstance(d, Size) and d.name in trial.cliff:
+            signs = np.where(np.arange(shape[k]) < trial.tile, 1.0, -1.0)
+            return np.asarray(signs.reshape([-1 if j == k else 1 for j in range(len(shape))]))
+    return np.ones(())
+
+
 def _room(program: Program, t: Tensor) -> float:
     """How far the elements may be moved."""
     facts = Facts.of(program, t.name)
@@ -100,10 +110,11 @@ def _structure(v: Val, facts: Facts, tile: int, rng: np.random.Generator) -> Non
     patterns = ["plain", "up", "down", "equal", "one sign"]
     patterns += ["zeros first", "zeros", "some zeros"] if facts.zero else []
     patterns += ["dead first", "dead", "some dead", "dead last"] if facts.minus_infinity else []
+    prefix = tile if n > tile else n // 2
     first = int(rng.integers(len(patterns)))
     for k, pattern in enumerate(patterns):
         own = slice((first + k) % len(patterns), None, len(patterns))
-        _pattern(pattern, [a[own] for a in rows], (tile, 1, n // 2)[int(rng.integers(3))], facts, rng)
+        _pattern(pattern, [a[own] for a in rows], prefix, facts, rng)
 
 
 def _pattern(pattern: str, planes: list[Array], prefix: int, facts: Facts, rng: np.random.Generator) -> None:
@@ -141,14 +152,20 @@ def _fill(planes: list[Array], chosen: Array, value: float) -> None:
     p[chosen] = q[chosen] = U(0)
 
 
-def _whole(program: Program, t: Tensor, shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator) -> Array:
+def _whole(
+    program: Program, t: Tensor, shapes: Mapping[str, tuple[int, ...]], structured: bool, rng: np.random.Generator
+) -> Array:
     """Integers: indices into what they index, otherwise small numbers and numbers about the lengths."""
     shape = shapes[t.name]
     limits = indexed(program, t.name)
     lengths = [n for s in shapes.values() for n in s]
     if limits:
         known = [shapes[name][k] for name, k in limits if name in shapes]
-        return rng.integers(0, max(1, min(known, default=1)), shape)
+        least = max(1, min(known, default=1))
+        x = rng.integers(0, least, shape)
+        if structured and x.size:  # nothing says that an index is inside: the definition is undefined there
+            x.flat[0], x.flat[-1] = -1, least
+        return x
     # A number that becomes a float stays small, so that exp of it does not leave float64.
     far = 9 if becomes_float(program, t.name) else max(lengths, default=0) + 2
     x = np.where(rng.random(shape) < 0.5, rng.integers(-3, 9, shape), rng.integers(-1, far, shape))

@@ -29,7 +29,8 @@ class Trial:
     ``whole``: every program of a grid runs, however large it is. ``shift``: the size of inputs that lie far from 0, where
     an exponential that is not shifted as the definition shifts it leaves the range of float64. ``scale``: a factor, below
     1 to bring small terms to light. ``poison``: some elements are undefined, and so is what the definition makes of them,
-    but nothing else. ``cliff``: the first tile of the first input lies ``shift`` above 0, the rest as far below."""
+    but nothing else. ``cliff``: lengths along which the first tile of the first input that has one lies ``shift`` above
+    0, and the rest as far below; the inputs before it lie above 0."""
 
     sizes: dict[str, int | float]
     choice: int
@@ -39,7 +40,7 @@ class Trial:
     shift: float = 0.0
     scale: float = 1.0
     poison: bool = False
-    cliff: bool = False
+    cliff: tuple[str, ...] = ()
 
 
 def roles(file: KernelFile, program: Program) -> dict[str, Role]:
@@ -87,7 +88,8 @@ def trials(file: KernelFile, program: Program) -> list[Trial]:
         if choice == 0:
             sizes = {s: _length("tail", role[s], blocks, tile) for s in role}
             result += [Trial(_legal(program, sizes), choice, False, tile, shift=x) for x in (1000.0, 16.0)]
-            result.append(Trial(_legal(program, sizes), choice, False, tile, shift=_CLIFF, cliff=True))
+            stream = tuple(s for s in role if role[s].stream)
+            result += [Trial(_legal(program, sizes), choice, False, tile, shift=x, cliff=stream) for x in _CLIFFS]
             result.append(Trial(_legal(program, sizes), choice, False, tile, poison=True))
     return result
 
@@ -104,8 +106,8 @@ def has_bands(program: Program) -> bool:
     )
 
 
-#: exp(2 * _CLIFF) is above the range of float64, exp(-2 * _CLIFF) is not below it.
-_CLIFF = 363.0
+#: Heights of cliffs: for an input that is exponentiated itself, and for products over 16 to 128 elements of two.
+_CLIFFS = (150.0, 4.5)
 #: Name of a plan, and whether the inputs have structure. The first three are for every configuration.
 _PLANS = (
     ("main", False), ("tail", True), ("grid", False), ("exact", True), ("empty", False), ("one", False),
@@ -118,7 +120,7 @@ def _length(plan: str, role: Role, blocks: dict[str, int], tile: int) -> int:
     """The length that a size has in a plan: one that is streamed and blocked, streamed, blocked, neither."""
     s = max((blocks.get(b, 1) for b in role.stream), default=0)
     r = max((blocks.get(b, 1) for b in role.rows), default=0)
-    few = min(r + 1, 12)
+    few = 13  # more than there are patterns of rows
     table = {
         "main": (max(s, r) + 1, 2 * s + 3, r + 1, 2),
         "tail": (max(few, s + 1), s + 1, few, 2),

@@ -26,9 +26,9 @@ from neptune_verified.proofs.bounded.source import KernelFile
 from neptune_verified.proofs.bounded.values import Int, Ptr, Val
 
 #: Up to so many programs of a launch are all evaluated with their values (without and with matrix products).
-_FOLLOWED = (6, 3)
+_FOLLOWED = (16, 3)
 #: Up to so many programs are run for their addresses in every trial; more in those that ask for the whole grid.
-_GRID = 12
+_GRID = 16
 
 
 def shapes_of(program: Program, sizes: Mapping[str, int | float]) -> dict[str, tuple[int, ...]]:
@@ -47,7 +47,17 @@ class Evaluation:
 
     def record(self) -> Run:
         t = self.trial
-        drawn = "far from 0" if t.shift else "poisoned" if t.poison else "structured" if t.structured else "plain"
+        drawn = (
+            "cliff"
+            if t.cliff
+            else "far from 0"
+            if t.shift
+            else "poisoned"
+            if t.poison
+            else "structured"
+            if t.structured
+            else "plain"
+        )
         return Run(t.sizes, self.config, drawn, self.followed, sum(self.comparison.compared.values()))
 
     def run(self, coverage: Coverage) -> tuple[list[Finding], list[str]]:
