@@ -12,6 +12,7 @@ from neptune_verified.proofs.bounded.domain import Domain
 from neptune_verified.proofs.bounded.field import PRIMES, ROOT, Array, Field
 from neptune_verified.proofs.bounded.values import Bit, Val
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 FIELD = Field(PRIMES[0])
 D = Domain(FIELD)
 RNG = np.random.default_rng(1)

@@ -78,8 +78,6 @@ class Access:
             value = Bit(value.a != 0)
         if not isinstance(value, Val | Int | Bit) or (isinstance(value, Val) and tensor.dtype not in FLOATS):
             raise Unsupported(f"a store to {tensor.name} of another kind of value")
-        if isinstance(value, Bit) and value.bad is not None and np.any(np.broadcast_to(value.bad, shape)[chosen]):
-            raise Fault("O9", f"an undefined truth value is stored to {tensor.name}")
         flat = value.each(lambda a: np.broadcast_to(a, shape)[chosen])
         if isinstance(flat, Int) and flat.a.size:
             info = np.iinfo(tensor.dtype)

@@ -18,7 +18,7 @@ from neptune_verified.ir.program import Program
 from neptune_verified.proofs.bounded.coverage import Coverage
 from neptune_verified.proofs.bounded.inputs import extent
 from neptune_verified.proofs.bounded.launcher import Launcher, Rejected
-from neptune_verified.proofs.bounded.lengths import Trial, trials
+from neptune_verified.proofs.bounded.lengths import Trial, numbers, trials
 from neptune_verified.proofs.bounded.result import BoundedResult, Fault, Finding, Run, Unknown, Unsupported
 from neptune_verified.proofs.bounded.source import KernelFile, parse
 from neptune_verified.proofs.bounded.trial import Evaluation, shapes_of
@@ -68,7 +68,7 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
         return BoundedResult("unknown", f"{type(e).__name__}: {e}", (), tuple(runs), coverage.paths())
     if empty := [name for name in program.outputs if not compared[name]]:
         return BoundedResult("unknown", f"no element of {empty[0]} was compared", (), tuple(runs), coverage.paths())
-    if missing := coverage.missing(file.kernels):
+    if missing := coverage.missing(file.kernels, numbers(program)):
         return BoundedResult("unknown", missing, (), tuple(runs), coverage.paths())
     rounding = "differs" if differs else "same"
     return BoundedResult("proved", "", (), tuple(runs), coverage.paths(), rounding, tuple(differs))

@@ -89,6 +89,8 @@ class Comparison:
             live = where & ~want.bad
         self.compared[name] += int(np.count_nonzero(live))
         wrong = live & (want.a != got.a)
+        if isinstance(got, Bit) and got.bad is not None:
+            wrong |= live & got.bad
         return [("O13", f"{self._at(wrong, used)} is another number")] if wrong.any() else []
 
     @staticmethod

@@ -3,6 +3,7 @@
 A loop whose bounds are not constants has to run twice in some program, every branch of an ``if`` has to be taken, and a
 comparison of floats (which is decided at the sampled points) has to come out both ways. ``== 0`` and one with an infinity
 need not: they ask for a dead row or a singular point, which a definition may not have (and the inputs meet, if it has).
+Nor need one with a number that the definition itself compares with: inputs of that size are drawn, and may not do.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Coverage:
         found |= {f"line {k}, column {c}: {str(x).lower()}" for (k, c), v in self.comparisons.items() for x in v}
         return frozenset(found)
 
-    def missing(self, kernels: Mapping[str, ast.FunctionDef]) -> str:
-        """A path that was not met, in words; empty if there is none."""
+    def missing(self, kernels: Mapping[str, ast.FunctionDef], known: frozenset[float]) -> str:
+        """A path that was not met, in words; empty if there is none. ``known``: what the definition compares with."""
         for kernel in kernels.values():
             blocks = {a.arg for a in kernel.args.args if a.annotation is not None}
             for node in ast.walk(kernel):
@@ -56,17 +57,21 @@ class Coverage:
                             return f"kernel.py:{node.lineno}: no program ran the loop {least} times"
                     case ast.If() if self.branches.get(node.lineno, set()) != {True, False}:
                         return f"kernel.py:{node.lineno}: the condition was never both true and false"
-                    case ast.Compare() if not _singular(node):
+                    case ast.Compare() if not _exempt(node, known):
                         seen = self.comparisons.get((node.lineno, node.col_offset))
                         if seen is not None and len(seen) < 2:
                             return f"kernel.py:{node.lineno}: {ast.unparse(node)} was never both true and false"
         return ""
 
 
-def _singular(e: ast.Compare) -> bool:
+def _exempt(e: ast.Compare, known: frozenset[float]) -> bool:
     for x in (e.left, *e.comparators):
         match x:
             case ast.Call(func=ast.Name(id="float")):
+                return True
+            case (
+                ast.Constant(value=float() as n) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=float() as n))
+            ) if n in known:
                 return True
             case ast.Constant(value=float() as n) if n == 0 and isinstance(e.ops[0], ast.Eq | ast.NotEq):
                 return True

@@ -55,7 +55,9 @@ def tensors(
                 high = _cliff(t, shape, trial)
                 value.f += high * min(trial.shift, _room(program, t))
                 past = high.ndim > 0
-            elif trial.shift and not trial.cliff:  # the first tensor below 0, the others above: so are their products
+            elif (
+                trial.shift > 1 and not trial.cliff
+            ):  # the first tensor below 0, the others above: so are their products
                 value.f += np.clip(trial.shift if result else -trial.shift, -_room(program, t), _room(program, t))
         elif t.dtype == "bool":
             value = Bit(rng.random(shape) < 0.5)
@@ -72,7 +74,7 @@ def _floats(
     r = rng.integers(0, 2**64, shape, dtype=np.uint64)
     p, q = (r >> U(34)) + U(1), (r & U(0x1FFFFFFF)) + U(1)
     f = rng.random(shape)
-    f = (f * (_GREATEST - _LEAST) + _LEAST) * (trial.scale * min(1.0, facts.greatest / _GREATEST))
+    f = (f * (_GREATEST - _LEAST) + _LEAST) * min(trial.scale, facts.greatest / _GREATEST)
     if facts.least is None:
         f = np.where((r >> U(33)) & U(1), f, -f)
     elif facts.least > 0:
@@ -87,10 +89,11 @@ def _floats(
 
 
 def _cliff(t: Tensor, shape: tuple[int, ...], trial: Trial) -> Array:
-    """1 for the first tile and -1 for the rest along a length of ``trial.cliff``; 1 where there is none."""
+    """1 for every other element of the first tile and -1 for the rest, along a length of ``trial.cliff``; 1 without one."""
     for k, d in enumerate(t.shape):
         if isinstance(d, Size) and d.name in trial.cliff:
-            signs = np.where(np.arange(shape[k]) < trial.tile, 1.0, -1.0)
+            at = np.arange(shape[k])
+            signs = np.where((at < trial.tile) & (at % 2 == 0), 1.0, -1.0)
             return np.asarray(signs.reshape([-1 if j == k else 1 for j in range(len(shape))]))
     return np.ones(())
 

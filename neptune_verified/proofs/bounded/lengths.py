@@ -6,12 +6,17 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from neptune_verified.ir.expr import FLOATS, INTS, Op, subterms
+from neptune_verified.ir.expr import FLOATS, INTS, Const, Op, subterms
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.bounded.source import KernelFile
 
 #: Elements of the largest product of lengths that is tried with two tiles and a tail.
 _LARGE = 1_500_000
+#: The same for the trials whose inputs are special.
+_MEDIUM = 300_000
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+#: Numbers above are stand-ins for infinity.
+_HUGE = 2.0**64
 
 
 @dataclass(slots=True)
@@ -29,8 +34,8 @@ class Trial:
     ``whole``: every program of a grid runs, however large it is. ``shift``: the size of inputs that lie far from 0, where
     an exponential that is not shifted as the definition shifts it leaves the range of float64. ``scale``: a factor, below
     1 to bring small terms to light. ``poison``: some elements are undefined, and so is what the definition makes of them,
-    but nothing else. ``cliff``: lengths along which the first tile of the first input that has one lies ``shift`` above
-    0, and the rest as far below; the inputs before it lie above 0."""
+    but nothing else. ``cliff``: lengths along which every other element of the first tile of the first input that has one
+    lies ``shift`` above 0, and the rest as far below; the inputs before it lie above 0."""
 
     sizes: dict[str, int | float]
     choice: int
@@ -87,11 +92,33 @@ def trials(file: KernelFile, program: Program) -> list[Trial]:
                 result.append(Trial(legal, choice, structured, tile, plan in ("grid", "no rows")))
         if choice == 0:
             sizes = {s: _length("tail", role[s], blocks, tile) for s in role}
-            result += [Trial(_legal(program, sizes), choice, False, tile, shift=x) for x in (1000.0, 16.0)]
+            small = _product(program, sizes) <= _MEDIUM
+            few = _legal(program, sizes if small else {s: _length("grid", role[s], blocks, tile) for s in role})
             stream = tuple(s for s in role if role[s].stream)
-            result += [Trial(_legal(program, sizes), choice, False, tile, shift=x, cliff=stream) for x in _CLIFFS]
-            result.append(Trial(_legal(program, sizes), choice, False, tile, poison=True))
+            result += [Trial(few, choice, False, tile, shift=x) for x in (1000.0, 16.0)]
+            result += [Trial(few, choice, False, tile, shift=1.0, scale=2 * x) for x in thresholds(program)]
+            result += [
+                Trial(_legal(program, sizes), choice, False, tile, shift=x, cliff=stream) for x in _CLIFFS[: 1 + small]
+            ]
+            result.append(Trial(few, choice, False, tile, poison=True))
     return result
+
+
+def numbers(program: Program) -> frozenset[float]:
+    """The sizes of the numbers that the definition compares floats with."""
+    return frozenset(
+        abs(float(x.value))
+        for stage in program.stages
+        for e in subterms(stage.body)
+        if isinstance(e, Op) and e.name in _COMPARISONS and e.args[0].dtype in FLOATS
+        for x in e.args
+        if isinstance(x, Const)
+    )
+
+
+def thresholds(program: Program) -> list[float]:
+    """The largest of them that inputs can have: inputs have to lie on both sides."""
+    return sorted((x for x in numbers(program) if 0 < x < _HUGE), reverse=True)[:3]
 
 
 def has_bands(program: Program) -> bool:

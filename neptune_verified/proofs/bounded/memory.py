@@ -29,7 +29,7 @@ class Memory:
             none = np.zeros(self.shape, dtype=U)
             return Val(np.full(self.shape, np.nan), none, none.copy(), none.copy(), self.dtype, self.dtype)
         if self.dtype == "bool":
-            return Bit(np.zeros(self.shape, dtype=bool))
+            return Bit(np.zeros(self.shape, dtype=bool), np.zeros(self.shape, dtype=bool))
         return Int(np.zeros(self.shape, dtype=np.int64), WIDTHS[self.dtype])
 
     def gather(self, indices: list[Array]) -> Val | Int | Bit:
@@ -52,6 +52,8 @@ class Memory:
             self._put_float(self.value, where, value)
         elif isinstance(value, Int | Bit) and isinstance(self.value, Int | Bit):
             self.value.a[where] = value.a
+            if isinstance(value, Bit) and isinstance(self.value, Bit) and self.value.bad is not None:
+                self.value.bad[where] = False if value.bad is None else value.bad
 
     @staticmethod
     def _put_float(mine: Val, where: tuple[Array, ...], value: Val) -> None:
