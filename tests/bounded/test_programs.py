@@ -90,12 +90,12 @@ def test_unfused(name: str) -> None:
 WRONG = [
     Edit("launcher", "rows_and_columns", r"\(x, c, \*x", "(x, a, *x", "O11 O13"),
     Edit("launcher", "rows_and_columns", r"return a, c", "return c, a", "O13"),
-    Edit("scalar", "scalar_arguments", r"\* alpha", "+ alpha", "O13"),
-    Edit("scalar", "scalar_arguments", r" - w", " + w", "O13"),
+    Edit("scalar", "scalar_arguments", r"(x_tile_\d+) \* alpha", r"\1 + alpha", "O13"),
+    Edit("scalar", "scalar_arguments", r"\(i - w\)", "(i + w)", "O13"),
     Edit("integer", "narrow_integers", r"tl\.sum\(", "tl.max(", "O13"),
-    Edit("bool", "truth_values_and_integers", r"> 0\.5", "> 0.25", "O13"),
+    Edit("bool", "truth_values_and_integers", r"(x_tile_\d+) > 0\.5", r"\1 > 0.25", "O13"),
     Edit("integer", "truth_values_and_integers", r"100\.0", "101.0", "O13"),
-    Edit("function", "functions", r"_tanh\(", "tl.erf(", "O13"),
+    Edit("function", "functions", r"_tanh\((x_tile)", r"tl.erf(\1", "O13"),
     Edit("floor", "negative_quotients", r"_floordiv\((\(.*?\)), 3\)", r"(\1 // 3)", "O12"),
     Edit("value", "far_threshold", r", (x_tile_\d+), 1\.0\)", r", (\1 * 2.0), 1.0)", "O13"),
 ]
