@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from neptune_verified.proofs.bounded.field import Array, Field, U, digest, product
+from neptune_verified.proofs.bounded.opaque import OPAQUE, WHOLE
 from neptune_verified.proofs.bounded.result import Unknown
 from neptune_verified.proofs.bounded.values import Bit, Lit, Val, rounded
 
@@ -17,7 +18,6 @@ _CLOSE, _NOTHING = 1e-9, 1e-6
 #: exp of more is infinite in float32.
 _EXP_MAX = 88.72283
 _NARROW = ("float16", "bfloat16")
-_ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 
 class Domain:
@@ -183,7 +183,7 @@ class Domain:
         return self._result(f, np.where(a.f == -np.inf, U(0), p), None, a.dtype)
 
     def opaque_function(self, name: str, a: Val) -> Val:
-        fn, salt = _OPAQUE[name]
+        fn, salt = OPAQUE[name]
         v = self._atom(np.asarray(fn(a.f)), a.P, salt, a.dtype)
         q = v.Q = self._hash(v.P, 7, self.q)
         if name == "tanh":  # +-1 at the infinities
@@ -194,7 +194,7 @@ class Domain:
 
     def whole(self, name: str, a: Val) -> Val:
         """floor, ceil and round are decided at the point: their results are whole numbers."""
-        f = np.asarray(_WHOLE[name](a.f))
+        f = np.asarray(WHOLE[name](a.f))
         w = self.integers(np.where(np.isfinite(f), f, 0).astype(np.int64), a.dtype)
         return Val(f, w.P, w.Q, None, a.dtype)
 
@@ -290,14 +290,3 @@ class Domain:
     def dot(self, a: Val, b: Val) -> Val:
         q = None if a.Q is None or b.Q is None else self.field.matmul(a.Q, b.Q, self.q)
         return Val(product(a.f, b.f), self.field.matmul(a.P, b.P, self.p), q, None, a.dtype)
-
-
-def _sqrt(x: Array) -> Array:
-    return np.sqrt(np.where(x < 0, np.nan, x))
-
-
-_WHOLE: dict[str, Callable[[Array], Array]] = {"floor": np.floor, "ceil": np.ceil, "round": np.round}
-_OPAQUE: dict[str, tuple[Callable[[Array], Array], int]] = {
-    "sqrt": (_sqrt, 21), "tanh": (np.tanh, 23), "erf": (lambda x: np.asarray(_ERF(x)), 25),
-    "sin": (np.sin, 27), "cos": (np.cos, 29),
-}  # fmt: skip

@@ -29,6 +29,8 @@ from neptune_verified.proofs.bounded.values import Int, Ptr, Val
 _FOLLOWED = (16, 3)
 #: Up to so many programs are run for their addresses in every trial; more in those that ask for the whole grid.
 _GRID = 16
+#: More programs than this are not tried at all.
+_MOST = 20_000
 
 
 def shapes_of(program: Program, sizes: Mapping[str, int | float]) -> dict[str, tuple[int, ...]]:
@@ -142,6 +144,8 @@ class Evaluation:
         kernel, arguments = self.file.kernels[launch.kernel], self.bind(launch)
         writes: dict[str, None] = {}
         n, poison = launch.programs, False
+        if n > _MOST:
+            raise Unknown(f"a grid of {n} programs at these lengths")
         limit = _FOLLOWED["tl.dot" in ast.unparse(kernel)]
         all_of_them = n <= limit or any(a in memory and not memory[a].is_input for a in later)
         chosen = set(range(n)) if all_of_them else {0, 1, n - 1} if limit == 3 else {0, 1, n // 2, n - 2, n - 1}
