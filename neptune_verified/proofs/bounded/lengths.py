@@ -1,0 +1,190 @@
+"""Not trusted: which lengths are tried. A poor choice covers less; nothing is believed for lengths that were not tried."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from neptune_verified.ir.expr import FLOATS, INTS, Const, Op, subterms
+from neptune_verified.ir.program import Program
+from neptune_verified.proofs.bounded.source import KernelFile
+
+#: Elements of the largest product of lengths that is tried with two tiles and a tail.
+_LARGE = 1_500_000
+#: The same for the trials whose inputs are special.
+_MEDIUM = 300_000
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+#: Numbers above are stand-ins for infinity.
+_HUGE = 2.0**64
+
+
+@dataclass(slots=True)
+class Role:
+    """The blocks by which a length is cut, in loops and in the grid."""
+
+    stream: set[str] = field(default_factory=set)
+    rows: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Lengths, which configuration of each table, how inputs are drawn, and the stream tile that they are drawn for.
+
+    ``whole``: every program of a grid runs, however large it is. ``shift``: the size of inputs that lie far from 0, where
+    an exponential that is not shifted as the definition shifts it leaves the range of float64. ``scale``: a factor, below
+    1 to bring small terms to light. ``poison``: some elements are undefined, and so is what the definition makes of them,
+    but nothing else. ``cliff``: lengths along which every other element of the first tile of the first input that has one
+    lies ``shift`` above 0, and the rest as far below; the inputs before it lie above 0."""
+
+    sizes: dict[str, int | float]
+    choice: int
+    structured: bool
+    tile: int
+    whole: bool = False
+    shift: float = 0.0
+    scale: float = 1.0
+    poison: bool = False
+    cliff: tuple[str, ...] = ()
+
+
+def roles(file: KernelFile, program: Program) -> dict[str, Role]:
+    found = {s.name: Role() for s in program.sizes}
+
+    def names(e: ast.AST) -> Iterator[str]:
+        yield from (n.id for n in ast.walk(e) if isinstance(n, ast.Name) and n.id in found)
+
+    for kernel in file.kernels.values():
+        blocks = {a.arg for a in kernel.args.args if a.annotation is not None}
+        for node in ast.walk(kernel):
+            match node:
+                case ast.For(iter=ast.Call(args=[_, high, ast.Name(id=step)])) if step in blocks:
+                    for n in names(high):
+                        found[n].stream.add(step)
+    assert file.launcher is not None
+    for node in ast.walk(file.launcher):
+        match node:
+            case ast.BinOp(left=left, op=ast.FloorDiv(), right=ast.Subscript(slice=ast.Constant(value=str() as block))):
+                for n in names(left):
+                    found[n].rows.add(block)
+    return found
+
+
+def trials(file: KernelFile, program: Program) -> list[Trial]:
+    """For each configuration a few combinations that together meet every tail, empty and single tile of every axis."""
+    role = roles(file, program)
+    result: list[Trial] = []
+    seen: set[tuple[object, ...]] = set()
+    for choice in range(max(len(t) for t in file.tables.values())):
+        blocks: dict[str, int] = {}
+        for table in file.tables.values():
+            blocks |= table[min(choice, len(table) - 1)].blocks
+        tile = max((blocks.get(b, 1) for r in role.values() for b in r.stream), default=1)
+        plans = _PLANS if choice == 0 else _PLANS[:3]
+        for plan, structured in (*plans, *(_BANDS if choice == 0 and has_bands(program) else ())):
+            sizes = {s: _length(plan, role[s], blocks, tile) for s in role}
+            if plan in ("main", "long") and _product(program, sizes) > _LARGE * (2 if plan == "long" else 1):
+                sizes = {s: _length("tail", role[s], blocks, tile) for s in role}
+            legal = _legal(program, sizes)
+            key = (choice if plan in ("main", "tail", "grid") else 0, structured, *legal.values())
+            if key not in seen:
+                seen.add(key)
+                result.append(Trial(legal, choice, structured, tile, plan in ("grid", "no rows")))
+        if choice == 0:
+            sizes = {s: _length("tail", role[s], blocks, tile) for s in role}
+            small = _product(program, sizes) <= _MEDIUM
+            few = _legal(program, sizes if small else {s: _length("grid", role[s], blocks, tile) for s in role})
+            stream = tuple(s for s in role if role[s].stream)
+            result += [Trial(few, choice, False, tile, shift=x) for x in (1000.0, 16.0)]
+            result += [Trial(few, choice, False, tile, shift=1.0, scale=2 * x) for x in thresholds(program)]
+            result += [
+                Trial(_legal(program, sizes), choice, False, tile, shift=x, cliff=stream) for x in _CLIFFS[: 1 + small]
+            ]
+            result.append(Trial(few, choice, False, tile, poison=True))
+    return result
+
+
+def numbers(program: Program) -> frozenset[float]:
+    """The sizes of the numbers that the definition compares floats with."""
+    return frozenset(
+        abs(float(x.value))
+        for stage in program.stages
+        for e in subterms(stage.body)
+        if isinstance(e, Op) and e.name in _COMPARISONS and e.args[0].dtype in FLOATS
+        for x in e.args
+        if isinstance(x, Const)
+    )
+
+
+def thresholds(program: Program) -> list[float]:
+    """The largest of them that inputs can have: inputs have to lie on both sides."""
+    return sorted((x for x in numbers(program) if 0 < x < _HUGE), reverse=True)[:3]
+
+
+def has_bands(program: Program) -> bool:
+    """Whether some condition compares two axes, so that rows far down see tiles that are masked as a whole."""
+    return any(
+        isinstance(e, Op)
+        and e.name in ("lt", "le", "gt", "ge", "eq", "ne")
+        and e.args[0].dtype in INTS
+        and len(e.free) > 1
+        for stage in program.stages
+        for e in subterms(stage.body)
+    )
+
+
+#: Heights of cliffs: for an input that is exponentiated itself, and for products over 16 to 128 elements of two.
+_CLIFFS = (150.0, 4.5)
+#: Name of a plan, and whether the inputs have structure. The first three are for every configuration.
+_PLANS = (
+    ("main", False), ("tail", True), ("grid", False), ("exact", True), ("empty", False), ("one", False),
+    ("short", True), ("no rows", False), ("nothing", False),
+)  # fmt: skip
+_BANDS = (("low", True), ("long", False))
+
+
+def _length(plan: str, role: Role, blocks: dict[str, int], tile: int) -> int:
+    """The length that a size has in a plan: one that is streamed and blocked, streamed, blocked, neither."""
+    s = max((blocks.get(b, 1) for b in role.stream), default=0)
+    r = max((blocks.get(b, 1) for b in role.rows), default=0)
+    few = 13  # more than there are patterns of rows
+    table = {
+        "main": (max(s, r) + 1, 2 * s + 3, r + 1, 2),
+        "tail": (max(few, s + 1), s + 1, few, 2),
+        "grid": (r + 1, 2, r + 1, 3),
+        "exact": (s, s, r, 1),
+        "empty": (0, 0, 2, 2),
+        "one": (1, 1, 1, 1),
+        "short": (r + 1, max(s - 1, 1), few, 3),
+        "no rows": (0, 1, 0, 1),
+        "nothing": (0, 0, 0, 0),
+        "low": (3, 3, few, 2),
+        "long": (s + r, 2 * s + 3, tile + 2, 2),
+    }
+    return table[plan][0 if s and r else 1 if s else 2 if r else 3]
+
+
+def _product(program: Program, sizes: dict[str, int]) -> int:
+    n = 1
+    for v in sizes.values():
+        n *= max(1, v)
+    return n
+
+
+def _legal(program: Program, sizes: dict[str, int]) -> dict[str, int | float]:
+    """Lengths that fit the declared facts; scalar arguments that are floats get a number."""
+    result: dict[str, int | float] = {}
+    for s in program.sizes:
+        n = sizes[s.name]
+        facts = {a.kind: a.value for a in program.assumptions if a.subject == s.name}
+        if s.dtype in FLOATS:
+            result[s.name] = 0.8125
+            continue
+        step = int(facts.get("multiple_of") or 1)
+        n = max(n, int(facts.get("at_least") or 0), 1 if "positive" in facts or "nonzero" in facts else 0)
+        n = -(-n // step) * step
+        bound = facts.get("bounded")
+        if bound is not None and n > bound:
+            n = int(bound) // step * step
+        result[s.name] = n
+    return result
