@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import z3
 
-from neptune_verified.ir.expr import INTS, Const, Expr, Op, Read, Size, const, op, subterms
+from neptune_verified.ir.expr import INTS, Const, Expr, Op, Read, Reduce, Size, const, op, subterms
 from neptune_verified.proofs.text.calls import representable_ints
 
 _MS = 2000
@@ -23,7 +23,9 @@ def is_integer_atom(e: Expr) -> bool:
     """A comparison of integers, or an element of a tensor of truth values at integer indices."""
     if isinstance(e, Read):
         return e.dtype == "bool" and all(i.dtype in INTS for i in e.indices)
-    return isinstance(e, Op) and e.name in _COMPARE and e.args[0].dtype in INTS
+    if not (isinstance(e, Op) and e.name in _COMPARE and e.args[0].dtype in INTS):
+        return False
+    return not any(isinstance(x, Reduce) for x in e.args)  # "some lane": more is known of it than of an integer
 
 
 def is_integer(c: Expr) -> bool:

@@ -225,7 +225,10 @@ class Matcher:
 
     def split(self, atom: Expr, t: Expr, s: Expr) -> bool:
         for truth in (True, False):
-            with self.facts.case((atom, truth), *self.instances(atom, truth)):
+            instances = self.instances(atom, truth)
+            with self.facts.case((atom, truth), *instances):
+                if instances and self.facts.impossible():
+                    continue
                 if self.truth(atom) is not truth:
                     return self.differ(self.reason, f"a condition that stays open: {_name(atom)}")
                 if not self.equal(t, s):
