@@ -94,7 +94,8 @@ class CheckReport:
         again = sum(c.verdict is Verdict.PROVED and c.script is Verdict.PROVED for c in self.checked)
         lines.append(f"{again} of {len(self.checked)} statements proved again, scripts run by {self.solver}")
         if self.kernels:
-            lines.append(f"kernel.py read back and proved: {self.kernels} kernels and tile configurations")
+            s = "" if self.kernels == 1 else "s"
+            lines.append(f"kernel.py read back and proved, at {self.kernels} tile configuration{s}")
         lines += [f"problem: {p}" for p in self.problems]
         lines.append(f"{self.folder}: {'ok' if self.ok else f'NOT ok, {len(self.problems)} problem(s)'}")
         return "\n".join(lines)

@@ -78,10 +78,10 @@ def kernel(edit: Callable[[str], str]) -> Callable[[Path], None]:
 
 KERNEL_CHANGED = "kernel.py: not the file that was certified"
 KERNEL = [
-    Tamper("a byte of the kernel", kernel(lambda s: s.replace("range(0, ", "range(1, ")), KERNEL_CHANGED),
+    Tamper("a byte of the kernel", kernel(lambda s: s.replace(" in range(0, ", " in range(1, ")), KERNEL_CHANGED),
     Tamper("a line more in the kernel", kernel(lambda s: s + "X = 0\n"), KERNEL_CHANGED),
     Tamper("a blank more in the kernel", kernel(lambda s: s + " "), KERNEL_CHANGED),
-    Tamper("a kernel rewritten, and its hash", kernel(lambda s: s.replace("range(0, ", "range(1, ")), "kernel.py: O8: ", sealed=True),
+    Tamper("a kernel rewritten, and its hash", kernel(lambda s: s.replace(" in range(0, ", " in range(1, ")), "kernel.py: O8: ", sealed=True),
     Tamper("a mask widened, and its hash", kernel(lambda s: s.replace(" < N)", " <= N)")), "kernel.py: O11: ", sealed=True),
     Tamper("a kernel's code removed, and its hash", kernel(lambda s: s[: s.index("@triton.jit")]), "kernel.py: O13: ", sealed=True),
     Tamper("code added, and its hash", kernel(lambda s: s + "X = 1\n"), "kernel.py: O13: ", sealed=True),

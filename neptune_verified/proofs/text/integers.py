@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 
 import z3
 
@@ -17,6 +18,12 @@ from neptune_verified.proofs.text.calls import representable_ints
 
 _MS = 2000
 _COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
+
+
+@cache
+def _context() -> z3.Context:
+    """One for all solvers here, apart from that of the other proofs: terms of several contexts do not mix."""
+    return z3.Context()
 
 
 def is_integer_atom(e: Expr) -> bool:
@@ -41,11 +48,12 @@ class Facts:
     def __init__(self, elements: Mapping[str, tuple[int, int]]) -> None:
         """``elements``: least and greatest element of tensors of integers."""
         self.elements = elements
-        self.context = z3.Context()
+        self.context = _context()
         self.solver = z3.Solver(ctx=self.context)
         self.solver.set("timeout", _MS)
         self.known: dict[Expr, z3.ArithRef] = {}
-        self.names: dict[str, str] = {}
+        self.counter = 0
+        self.formulas: dict[Expr, z3.BoolRef] = {}
         self.floats: list[tuple[Expr, bool]] = []
         #: Arbitrary indices that the facts speak of.
         self.indices: list[Expr] = []
@@ -53,6 +61,8 @@ class Facts:
         self.trail: tuple[tuple[Expr, bool], ...] = ()
         self.answers: dict[tuple[Expr, tuple[tuple[Expr, bool], ...]], bool | None] = {}
         self.sides: list[z3.BoolRef] = []
+        #: Points at which all facts hold: what is false at one of them is not proved, and Z3 need not be asked.
+        self.models: list[z3.ModelRef] = []
 
     # -- translation ---------------------------------------------------------------------------------------
 
@@ -101,17 +111,22 @@ class Facts:
         if isinstance(e, Read) and all(i.dtype in INTS for i in e.indices):
             x = self.element(e.tensor, e.indices, z3.IntSort(self.context))
         else:
-            x = z3.Int(f"?{len(self.known)}", ctx=self.context)
+            x = z3.Int(self.fresh("i"), ctx=self.context)
         values = representable_ints(e.dtype)
         low, high = self.elements.get(e.tensor if isinstance(e, Read) else "", (values.start, values.stop - 1))
         self.side(z3.And(x >= low, x <= high))
         match e:
             case Op("floordiv" | "floormod" as name, (a, b)):
                 u, d = self.int(a), self.int(b)
-                q = x if name == "floordiv" else z3.Int(f"?q{len(self.known)}", ctx=self.context)
+                q = x if name == "floordiv" else z3.Int(self.fresh("q"), ctx=self.context)
                 r = x if name == "floormod" else u - q * d
                 self.side(z3.Implies(d > 0, z3.And(u == q * d + r, 0 <= r, r < d)))
         return x
+
+    def fresh(self, kind: str) -> str:
+        """A name that no other number or truth value has."""
+        self.counter += 1
+        return f"?{kind}{self.counter}"
 
     def element(self, tensor: str, indices: tuple[Expr, ...], sort: z3.SortRef) -> z3.ExprRef:
         """An element that is loaded: the same one at equal indices."""
@@ -123,8 +138,14 @@ class Facts:
     def side(self, c: z3.BoolRef) -> None:
         """Holds always: kept below everything that is assumed."""
         self.sides.append(c)
+        self.models = []
 
     def bool(self, e: Expr) -> z3.BoolRef:
+        if e not in self.formulas:
+            self.formulas[e] = self._bool(e)
+        return self.formulas[e]
+
+    def _bool(self, e: Expr) -> z3.BoolRef:
         match e:
             case Const(value):
                 return z3.BoolVal(bool(value), ctx=self.context)
@@ -140,9 +161,7 @@ class Facts:
                 x, y = self.int(a), self.int(b)
                 return {"lt": x < y, "le": x <= y, "gt": x > y, "ge": x >= y, "eq": x == y, "ne": x != y}[name]
             case _:
-                if e not in self.names:
-                    self.names[e] = f"?b{len(self.names)}"  # type: ignore[index]
-                return z3.Bool(self.names[e], ctx=self.context)  # type: ignore[index]
+                return z3.Bool(self.fresh("b"), ctx=self.context)
 
     # -- facts ---------------------------------------------------------------------------------------------
 
@@ -154,7 +173,7 @@ class Facts:
 
     @contextmanager
     def case(self, *conditions: tuple[Expr, bool]) -> Iterator[None]:
-        before, floats, indices = self.trail, list(self.floats), list(self.indices)
+        before, floats, indices, models = self.trail, list(self.floats), list(self.indices), list(self.models)
         self.solver.push()
         try:
             for c, truth in conditions:
@@ -162,11 +181,13 @@ class Facts:
             yield
         finally:
             self.solver.pop()
-            self.trail, self.floats, self.indices = before, floats, indices
+            self.trail, self.floats, self.indices, self.models = before, floats, indices, models
 
     def add(self, c: Expr, truth: bool = True) -> None:
         formula = self.bool(c)
-        self.solver.add(formula if truth else z3.Not(formula))
+        fact = formula if truth else z3.Not(formula)
+        self.solver.add(fact)
+        self.models = [m for m in self.models if z3.is_true(m.eval(fact, model_completion=True))]
         self.trail = (*self.trail, (c, truth))
         if isinstance(c, Op) and c.name == "lt" and isinstance(c.args[0], Size) and c.args[0] not in self.indices:
             self.indices.append(c.args[0])
@@ -184,11 +205,21 @@ class Facts:
     def _refuted(self, formula: z3.BoolRef, truth: bool, c: Expr) -> bool:
         key = (op("not", c) if truth else c, self.trail)
         if key not in self.answers:
-            self.solver.push()
-            self.solver.add(z3.Not(formula) if truth else formula, *self.sides)
-            self.answers[key] = self.solver.check() == z3.unsat
-            self.solver.pop()
+            wanted = z3.Not(formula) if truth else formula
+            self.answers[key] = not self._possible(wanted)
         return bool(self.answers[key])
+
+    def _possible(self, formula: z3.BoolRef) -> bool:
+        """False only if the formula contradicts the facts."""
+        if any(z3.is_true(m.eval(formula, model_completion=True)) for m in self.models):
+            return True
+        self.solver.push()
+        self.solver.add(formula, *self.sides)
+        answer = self.solver.check()
+        if answer == z3.sat:
+            self.models = [*self.models[-3:], self.solver.model()]
+        self.solver.pop()
+        return bool(answer != z3.unsat)
 
     def impossible(self) -> bool:
         """The facts contradict each other: the case does not arise."""
@@ -206,6 +237,9 @@ class Facts:
 
     def decided(self, c: Expr) -> bool | None:
         """True or False where the facts decide an atom over integers, None otherwise."""
+        for fact, truth in reversed(self.trail):
+            if fact is c:
+                return truth
         if self.holds(c):
             return True
         return False if self.fails(c) else None

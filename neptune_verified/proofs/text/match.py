@@ -63,7 +63,7 @@ class Everywhere:
 class Matcher:
     def __init__(self, reading: Reading, facts: Facts, analysis: KindAnalysis, claims: Claims) -> None:
         self.reading, self.facts, self.analysis, self.claims = reading, facts, analysis, claims
-        self.memo: dict[tuple[Expr, Expr, tuple[tuple[Expr, bool], ...]], bool] = {}
+        self.memo: dict[tuple[object, ...], bool] = {}
         self.inside: tuple[int, ...] = ()
         self.depth = 0
         self.counter = 0
@@ -125,7 +125,7 @@ class Matcher:
     def equal(self, t: Expr, s: Expr) -> bool:
         if t is s:
             return True
-        key = (t, s, self.facts.trail)
+        key = (t, s, self.facts.trail, self.hidden, self.everywhere)
         if key not in self.memo:
             if self.depth > _DEPTH:
                 return self.differ("O13", "the expressions are nested too deep for the reader")

@@ -28,7 +28,7 @@ def masks(m: Matcher, g: Expr, neutral: Expr) -> list[tuple[Expr, bool]]:
     for c in dict.fromkeys(conditions(g)):
         for truth in (False, True):
             with m.facts.case((c, truth)):
-                if not m.facts.impossible() and m.constant_of(g) == m.constant_of(neutral):
+                if not m.facts.impossible() and m.quietly(neutral, g):
                     found.append((c, truth))
     return found
 
@@ -47,8 +47,7 @@ def check_unseen(
             body = contribution(m, update, position)
             if body is None:
                 return m.differ("O9", f"{c.name}: what a tile contributes cannot be told")
-            value = m.constant_of(body)
-            if value is None or value != m.constant_of(neutral):
+            if not m.quietly(body, neutral):
                 return m.differ("O9", f"{c.name}: inputs are used at positions that are masked for every row")
     return True
 
