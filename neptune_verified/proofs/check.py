@@ -159,10 +159,10 @@ class _Check:
             elif _TRITON.search(kernel):
                 self.coverage = COVERAGE
             self.header(certificate, loops)
-        if loops is not None and kernel is not None and self.coverage == COVERAGE:
-            self.kernel_text(loops, kernel, certificate)
         if loops is not None:
             self.statements(loops, certificate)
+            if kernel is not None and self.coverage == COVERAGE:
+                self.kernel_text(loops, kernel, certificate)
 
     # -- files ---------------------------------------------------------------------------------------------
 

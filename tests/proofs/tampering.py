@@ -46,7 +46,7 @@ def seal(folder: Path) -> None:
     set_json(folder, "loop.json", lambda d: d.update(program=definition))
     kernel = (folder / "kernel.py").read_text()
     if kernel.count("definition: sha256:") == 1 and not kernel.startswith("# forged"):
-        (folder / "kernel.py").write_text(re.sub(r"definition: \S*", f"definition: {definition}", kernel))
+        (folder / "kernel.py").write_text(re.sub(r"(?m)^definition: \S*", f"definition: {definition}", kernel))
     digests = {
         "definition": definition,
         "loops": f"sha256:{sha256((folder / 'loop.json').read_text())}",
