@@ -21,6 +21,7 @@ from itertools import permutations
 from typing import Protocol
 
 from neptune_verified.ir.expr import (
+    INTS,
     REDUCERS,
     TRUE,
     Axis,
@@ -69,6 +70,14 @@ class Claim:
     indices: tuple[Expr, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A lane of the stream, and for each lane of the value what makes it a row of the definition."""
+
+    position: Size
+    rows: dict[Size, tuple[Expr, ...]]
+
+
 def claim_lanes(shape: tuple[int, ...]) -> tuple[Expr, ...]:
     return tuple(const(0, "int32") if n == 1 else size(f"lane?{k}") for k, n in enumerate(shape))
 
@@ -87,6 +96,18 @@ def covers(loop: Loop, j: Expr) -> Expr:
     step = const(loop.step, "int32")
     tile = op("mul", op("floordiv", op("sub", j, loop.low), step), step)
     return op("and", op("le", loop.low, j), op("lt", op("add", loop.low, tile), loop.high))
+
+
+def bounds(condition: Expr, facts: Facts) -> list[Expr]:
+    """The greatest and least of some lanes bound each of them: at the indices at hand."""
+    found = []
+    for x in subterms(condition):
+        if isinstance(x, Reduce) and x.reducer in ("max", "min") and x.dtype in INTS and len(x.axes) == 1:
+            for i in facts.indices:
+                if facts.holds(op("lt", i, x.axes[0].extent)):
+                    element = substitute(x.body, {x.axes[0]: i})
+                    found.append(op("le", element, x) if x.reducer == "max" else op("le", x, element))
+    return found
 
 
 def partners(reading: Reading, names: list[str]) -> dict[str, str]:
@@ -161,7 +182,7 @@ class Claims:
             return self.reading.exits.get(t.tensor)
         for number in m.inside:
             for carry in self.reading.loops[number].carried.values():
-                end = carry.end
+                _, end = carry.update
                 if isinstance(end, Read) and end.tensor == t.tensor and t.tensor in self.reading.definitions:
                     return carry
         return None
@@ -254,10 +275,10 @@ class Claims:
         given: dict[Expr, Kinds] = {}
         # Values after a tile, which the claims say are carried values.
         ends = {
-            carry.end.tensor: self.partners[carry.name]
+            end.tensor: self.partners[carry.name]
             for n in m.inside
             for carry in self.reading.loops[n].carried.values()
-            if isinstance(carry.end, Read) and carry.name in self.partners
+            if isinstance(end := carry.update[1], Read) and carry.name in self.partners
         }
 
         def fn(x: Expr) -> Expr | None:
@@ -343,16 +364,54 @@ class Claims:
         local = tile_reduction(c.value.reducer, last.step, both(*inside), g, neutral, index)
         wanted = combined(c.value.reducer, self.states.step(p, c, at), local)
         m.inside = tuple(loop.number for loop in loops)
-        update = opened(end, carry.shape, lanes_)
+        condition, update = self.update(loops, end)
+        if condition is not None:
+            with facts.case((condition, False)):
+                self.left_alone(m, claim, loops, at, condition)
+            facts.add(condition)
+        update = opened(update, carry.shape, lanes_)
         m.require(update, wanted, f"{claim.name} after a tile", loops[-1].line)
+        rows = self.at_position(m, claim, loops[-1], at)
+        m.blame = (-1, "O9", "")
+        if not check_unseen(m, c, self.states.term(p, c, at), neutral, update, rows.position, rows.rows):
+            raise Unproved(m.blame[1], m.blame[2], loops[-1].line)
+
+    def at_position(self, m: Matcher, claim: Claim, last: Loop, at: dict[Axis, Expr]) -> Position:
+        """One element of the tile, in the range of its axis; ``at`` gets its index."""
+        p, _ = self.states.carried(claim.name)
+        a = p.stream[-1]
         position = m.fresh(const(last.step, "int32"))
         at[a] = op("add", last.symbol, position) if last.step > 1 else last.symbol
         for x in within(at[a], zero(), a.extent):
-            facts.add(x)
-        rows = {x: self.row(claim, x) for x in lanes_ if isinstance(x, Size)}
-        m.blame = (-1, "O9", "")
-        if not check_unseen(m, c, self.states.term(p, c, at), neutral, update, position, rows):
-            raise Unproved(m.blame[1], m.blame[2], loops[-1].line)
+            m.facts.add(x)
+        lanes_ = claim_lanes(claim.carry.shape)
+        return Position(position, {x: self.row(claim, x) for x in lanes_ if isinstance(x, Size)})
+
+    @staticmethod
+    def update(loops: list[Loop], end: Expr) -> tuple[Expr | None, Expr]:
+        """The condition under which the innermost loop changes the value, and what it becomes."""
+        for carry in loops[-1].carried.values():
+            if carry.end is end:
+                return carry.update
+        return None, end
+
+    def left_alone(self, m: Matcher, claim: Claim, loops: list[Loop], at: dict[Axis, Expr], condition: Expr) -> None:
+        """An iteration that changes nothing: every element of its tile is neutral, in every row of the program."""
+        line = loops[-1].line
+        for carry in loops[-1].carried.values():
+            if carry.name in self.partners and carry.update[0] is not condition:
+                raise Unproved("O8", f"{carry.name} changes in an iteration in which {claim.carry.name} does not", line)
+        p, c = self.states.carried(claim.name)
+        with m.facts.case(), m.because("O10"):
+            place = dict(at)
+            self.at_position(m, claim, loops[-1], place)
+            for x in bounds(condition, m.facts):
+                m.facts.add(x)
+            if m.facts.impossible():
+                return
+            what = f"{claim.name}: an element of a tile that is left out is not neutral"
+            m.require(self.states.neutral(c), self.states.term(p, c, place), what, line)
+        self.skipping.append(claim.name)
 
     def row(self, claim: Claim, x: Size) -> tuple[Expr, ...]:
         """What makes a lane of the value one of the definition's rows: the indices that it is part of are in range."""

@@ -32,7 +32,8 @@ def is_integer_atom(e: Expr) -> bool:
         return e.dtype == "bool" and all(i.dtype in INTS for i in e.indices)
     if not (isinstance(e, Op) and e.name in _COMPARE and e.args[0].dtype in INTS):
         return False
-    return not any(isinstance(x, Reduce) for x in e.args)  # "some lane": more is known of it than of an integer
+    # "Some lane": more is known of it than of an integer.
+    return not any(isinstance(x, Reduce) and isinstance(x.body, Op) and x.body.name == "cast" for x in e.args)
 
 
 def is_integer(c: Expr) -> bool:

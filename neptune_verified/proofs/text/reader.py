@@ -70,6 +70,8 @@ class Reader(Calls):
                 self.assign(name, self.value(value))
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="tl"), attr="store")) as call):
                 self.store(call)
+            case ast.If(test=test, body=body, orelse=[]):
+                self.choice(test, body)
             case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range")) as bounds, orelse=[]):
                 self.loop(name, bounds, s.body)
             case _:
@@ -134,6 +136,26 @@ class Reader(Calls):
             carry.end = end.expr
             outside[v] = Tile(carry.shape, self.whole(carry.exit, carry.shape, end.dtype))
         outside.pop(name, None)  # the loop's variable is not read after it
+        self.env = outside
+
+    def choice(self, test: ast.expr, body: list[ast.stmt]) -> None:
+        """``if``: what it assigns has its new value where the condition holds, and its old one elsewhere."""
+        c = self.value(test)
+        if not isinstance(c, Tile) or c.shape != () or c.dtype != "bool":
+            raise Unproved("O13", "a condition that is no truth value of the whole program")
+        outside, loops, stores = dict(self.env), len(self.found.loops), len(self.found.stores)
+        self.block(body)
+        if len(self.found.loops) != loops or len(self.found.stores) != stores:
+            raise Unproved("O13", "a loop or a store under a condition")
+        for name, before in outside.items():
+            after = self.env[name]
+            if after is before:
+                continue
+            if not isinstance(before, Tile) or not isinstance(after, Tile):
+                raise Unproved("O13", f"{name}, which is no tile, is changed under a condition")
+            if after.shape != before.shape or after.dtype != before.dtype:
+                raise Unproved("O13", f"{name} changes its shape or type under a condition")
+            outside[name] = Tile(before.shape, op("select", c.expr, after.expr, before.expr))
         self.env = outside
 
     def index(self, v: Value) -> Expr:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from neptune_verified.ir.expr import Axis, Expr, axis, const, read, substitute
+from neptune_verified.ir.expr import Axis, Expr, Op, axis, const, read, substitute
 
 
 def lane(k: int, n: int) -> Axis:
@@ -129,6 +129,14 @@ class Carry:
     exit: str
     before: Expr
     end: Expr
+
+    @property
+    def update(self) -> tuple[Expr | None, Expr]:
+        """The condition under which an iteration changes the value (None: it always does), and what it becomes."""
+        match self.end:
+            case Op("select", (c, new, old)) if old is self.whole:
+                return c, new
+        return None, self.end
 
     @property
     def whole(self) -> Expr:
