@@ -81,14 +81,14 @@ KERNEL = [
     Tamper("a byte of the kernel", kernel(lambda s: s.replace(" in range(0, ", " in range(1, ")), KERNEL_CHANGED),
     Tamper("a line more in the kernel", kernel(lambda s: s + "X = 0\n"), KERNEL_CHANGED),
     Tamper("a blank more in the kernel", kernel(lambda s: s + " "), KERNEL_CHANGED),
-    Tamper("a kernel rewritten, and its hash", kernel(lambda s: s.replace(" in range(0, ", " in range(1, ")), "kernel.py: O8: ", sealed=True),
+    Tamper("a kernel rewritten, and its hash", kernel(lambda s: s.replace(" in range(0, ", " in range(1, ")), "kernel.py: O1", sealed=True),
     Tamper("a mask widened, and its hash", kernel(lambda s: s.replace(" < N)", " <= N)")), "kernel.py: O11: ", sealed=True),
     Tamper("a kernel's code removed, and its hash", kernel(lambda s: s[: s.index("@triton.jit")]), "kernel.py: O13: ", sealed=True),
     Tamper("code added, and its hash", kernel(lambda s: s + "X = 1\n"), "kernel.py: O13: ", sealed=True),
     Tamper("Triton left out, and its hash", kernel(lambda s: s.replace("import triton\n", "")), "kernel.py: O13: ", sealed=True),
     Tamper("an empty kernel", kernel(lambda s: ""), "kernel.py: "),
-    Tamper("another definition in the docstring", kernel(lambda s: s.replace("definition: sha256:", "definition: sha256:0")), "kernel.py: its docstring names sha256:0"),
-    Tamper("no definition in the docstring", kernel(lambda s: s.replace("definition: ", "about: ")), "kernel.py: its docstring names no definition at all", sealed=True),
+    Tamper("another definition in the docstring", kernel(lambda s: s.replace("\ndefinition: sha256:", "\ndefinition: sha256:0")), "kernel.py: its docstring names sha256:0"),
+    Tamper("no definition in the docstring", kernel(lambda s: s.replace("\ndefinition: ", "\nabout: ")), "kernel.py: its docstring names no definition at all", sealed=True),
     Tamper("two definitions in the docstring", kernel(lambda s: "# forged\n" + s + "definition: sha256:1\n"), "kernel.py: its docstring names ", sealed=True),
 ]  # fmt: skip
 
