@@ -1,4 +1,4 @@
-"""Compiled folders with real kernels, made without a cache; and a text that stands for any kernel in a report."""
+"""Compiled folders and reports with real kernels, made without a cache."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from neptune_verified.ir.program import Program
 from neptune_verified.ir.serialize import loops_to_json, program_to_json
 from neptune_verified.proofs.certificate import certificate_to_json, definition_hash, make_certificate
 from neptune_verified.proofs.kernel import COVERAGE, SEMANTICS_VERSION, VerifiedProgram
 from neptune_verified.proofs.text import TextProof, read_back
+from neptune_verified.report import Report
 from neptune_verified.tile.emit import emit
 from neptune_verified.tile.lower import lower
 
@@ -23,10 +23,6 @@ EXTRA = {
 }
 
 
-def kernel_text(program: Program) -> str:
-    return f'"""{program.name}\n\ndefinition: {definition_hash(program)}\n"""\n\nX = 1\n'
-
-
 @cache
 def emitted(verified: VerifiedProgram) -> tuple[str, TextProof]:
     """The kernel's text for TARGET, and what was proved of it."""
@@ -34,6 +30,12 @@ def emitted(verified: VerifiedProgram) -> tuple[str, TextProof]:
     definition = definition_hash(loops.program).removeprefix("sha256:")
     text = emit(loops.program, lower(verified, TARGET), TARGET, definition, f"# {COVERAGE}", loops.passes).source
     return text, read_back(loops, text, TARGET, definition)
+
+
+def whole(verified: VerifiedProgram) -> Report:
+    """The report of a program with its kernel."""
+    source, proof = emitted(verified)
+    return Report.from_verified(verified, source, EXTRA, COVERAGE, proof)
 
 
 def write(folder: Path, verified: VerifiedProgram, kernel_of: VerifiedProgram | None = None) -> Path:

@@ -12,15 +12,14 @@ from neptune_verified.ir.expr import var
 from neptune_verified.proofs.kernel import Prover, required, verify
 from neptune_verified.report import Report
 from tests.definitions import attention, unfusable
-from tests.proofs.folders import EXTRA, kernel_text
+from tests.proofs.folders import whole
 
 STRANGE = """<script>alert(1)</script> & "quoted" 'too' <img onerror=x> {{ 7 * 7 }} {% raw %} -->"""
 
 
 @cache
 def fused() -> Report:
-    verified = verify(fuse(attention()))
-    return Report.from_verified(verified, kernel_text(verified.loops.program), EXTRA)
+    return whole(verify(fuse(attention())))
 
 
 @cache

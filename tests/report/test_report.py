@@ -24,7 +24,7 @@ from neptune_verified.ir.serialize import FormatError
 from neptune_verified.proofs.kernel import Prover, VerifiedProgram, required, verify
 from neptune_verified.report import Report
 from tests.definitions import attention, softmax, unfusable
-from tests.proofs.folders import EXTRA, edit_json, kernel_text, write
+from tests.proofs.folders import EXTRA, edit_json, whole, write
 
 GOLDEN = Path(__file__).parent / "golden"
 COVERAGE = "proved O1-O14, O16"
@@ -36,7 +36,7 @@ def verified() -> VerifiedProgram:
 
 
 def report_of(verified: VerifiedProgram) -> Report:
-    return Report.from_verified(verified, kernel_text(verified.loops.program), EXTRA)
+    return whole(verified)
 
 
 def steady(report: Report) -> Report:

@@ -137,6 +137,8 @@ class Claims:
         self.completeness: dict[str, Claim] = {}
         #: For the report: loops whose skipped elements were shown to be neutral.
         self.skipping: list[str] = []
+        #: Values with a mask, of which it was shown that positions that every row masks are not looked at.
+        self.unseen: list[str] = []
 
     # -- where the two sides meet --------------------------------------------------------------------------
 
@@ -373,8 +375,10 @@ class Claims:
         m.require(update, wanted, f"{claim.name} after a tile", loops[-1].line)
         rows = self.at_position(m, claim, loops[-1], at)
         m.blame = (-1, "O9", "")
-        if not check_unseen(m, c, self.states.term(p, c, at), neutral, update, rows.position, rows.rows):
+        found = check_unseen(m, c, self.states.term(p, c, at), neutral, update, rows.position, rows.rows)
+        if found is None:
             raise Unproved(m.blame[1], m.blame[2], loops[-1].line)
+        self.unseen += [claim.name] if found else []
 
     def at_position(self, m: Matcher, claim: Claim, last: Loop, at: dict[Axis, Expr]) -> Position:
         """One element of the tile, in the range of its axis; ``at`` gets its index."""

@@ -34,7 +34,8 @@ def covers(k: KernelProof, id_: str) -> str:
             carried = f"after a tile {', '.join(k.carried)} are the loop program's, from the values before it; " if k.carried else ""
             return carried + "every element of a stream is in exactly one tile, or skipped (O10)"
         case "O9":
-            return "lanes beyond an axis hold the neutral element of each reduction; loads under a mask state the other value"
+            masked = f"; what every row of a program masks is not looked at: {', '.join(k.unseen)}" if k.unseen else ""
+            return f"lanes beyond an axis hold the neutral element of each reduction{masked}"
         case "O10":
             if k.skipping:
                 return f"elements that no tile holds are neutral for {', '.join(k.skipping)}, in every row of the program"
@@ -42,7 +43,10 @@ def covers(k: KernelProof, id_: str) -> str:
         case "O11":
             return f"{k.accesses} accesses in bounds or masked, for any strides; each element of {outputs} is written once"
         case "O12":
-            return f"{k.integers} integer results fit their types and no operand of // or % is negative; offsets have 64 bits"
+            return (
+                f"{k.integers} integer results fit their types for lengths up to 2^31 - 8192, which the launcher checks; no "
+                "operand of a division or remainder is negative; offsets have 64 bits"
+            )
         case "O13":
             return f"{outputs}: what is stored is the loop program's output, for all lengths"
         case _:

@@ -40,7 +40,7 @@ _ROUNDED = ("sum", "prod", "logaddexp")
 @dataclass(frozen=True, slots=True)
 class KernelProof:
     """What was established of one kernel at one configuration, for the report. ``carried``: values of loops that were
-    shown to be the loop program's; ``skipping``: those for which elements are skipped; ``rounded``: types to which operands
+    shown to be the loop program's; ``skipping``: those for which elements are skipped; ``unseen``: those that have a mask; ``rounded``: types to which operands
     of products are rounded; ``reordered``: float reductions that run by tiles and trees."""
 
     kernel: str
@@ -50,6 +50,7 @@ class KernelProof:
     accesses: int
     carried: tuple[str, ...]
     skipping: tuple[str, ...]
+    unseen: tuple[str, ...]
     rounded: tuple[str, ...]
     reordered: tuple[str, ...]
 
@@ -145,6 +146,7 @@ class _KernelProof:
             len(reading.loads) + len(reading.stores),
             tuple(dict.fromkeys(claim.name for claim in claims.by_carry.values())),
             tuple(dict.fromkeys(claims.skipping)),
+            tuple(dict.fromkeys(claims.unseen)),
             rounded,
             tuple(c.name for c in self.nest.carried() if c.value.reducer in _ROUNDED and c.value.dtype in FLOATS),
         )

@@ -35,21 +35,26 @@ def masks(m: Matcher, g: Expr, neutral: Expr) -> list[tuple[Expr, bool]]:
 
 def check_unseen(
     m: Matcher, c: Carried, g: Expr, neutral: Expr, update: Expr, position: Size, rows: dict[Size, tuple[Expr, ...]]
-) -> bool:
+) -> bool | None:
     """Is every contribution in ``update`` (the text's new value) unseen where all rows mask it? ``position`` is the lane
-    of the stream, in its range; ``rows``: the lanes of the value with what makes them rows of the definition."""
-    for condition, truth in masks(m, g, neutral):
+    of the stream, in its range; ``rows``: the lanes of the value with what makes them rows of the definition. None if not;
+    else whether the term has a mask at all."""
+    found = masks(m, g, neutral)
+    for condition, truth in found:
         own = [r for r in rows if any(x is r for x in subterms(condition))]
         if len(own) > 1:
-            return m.differ("O9", f"{c.name} is masked by a condition on several dimensions of the tile")
+            m.differ("O9", f"{c.name} is masked by a condition on several dimensions of the tile")
+            return None
         everywhere = Everywhere(own[0], condition, truth, rows[own[0]]) if own else None
         with m.facts.case((condition, truth)), m.unseen(position, everywhere):
             body = contribution(m, update, position)
             if body is None:
-                return m.differ("O9", f"{c.name}: what a tile contributes cannot be told")
+                m.differ("O9", f"{c.name}: what a tile contributes cannot be told")
+                return None
             if not m.quietly(body, neutral):
-                return m.differ("O9", f"{c.name}: inputs are used at positions that are masked for every row")
-    return True
+                m.differ("O9", f"{c.name}: inputs are used at positions that are masked for every row")
+                return None
+    return bool(found)
 
 
 def contribution(m: Matcher, update: Expr, position: Expr) -> Expr | None:
