@@ -32,6 +32,9 @@ class LiveTest:
     extremes: dict[Var, Extreme] = field(default_factory=dict)
 
 
+UNTOLD = LiveTest()
+
+
 def live_test(p: Expr, columns: Axis, row: Axis | None, z: Integers) -> LiveTest:
     """For the tile of ``columns`` that starts at ``first_of(columns)`` and the rows from ``z.first`` to ``z.last``.
 
@@ -39,9 +42,9 @@ def live_test(p: Expr, columns: Axis, row: Axis | None, z: Integers) -> LiveTest
     try:
         found = [[c for c in a if isinstance(c, AtLeastZero)] for a in alternatives(p)]
     except TooMany:
-        return LiveTest()
+        return UNTOLD
     if not found:
-        return LiveTest()
+        return UNTOLD
     test = _Test(columns, row, z)
     shared = [c for c in found[0] if not reads_tensor(c.form) and all(c in a for a in found)]
     condition: Expr = FALSE
@@ -51,10 +54,10 @@ def live_test(p: Expr, columns: Axis, row: Axis | None, z: Integers) -> LiveTest
             if c not in shared:
                 holds = _and(holds, test.may(c.form))
         if holds is TRUE:
-            return LiveTest()
+            return UNTOLD
         condition = holds if condition is FALSE else op("or", condition, holds)
     used = {x: test.extremes[x] for x in subterms(condition) if isinstance(x, Var) and x in test.extremes}
-    return LiveTest(condition, used) if used else LiveTest()
+    return LiveTest(condition, used) if used else UNTOLD
 
 
 def _and(x: Expr, y: Expr) -> Expr:
@@ -82,7 +85,7 @@ class _Test:
             if end is None:
                 return TRUE
             lo, hi = self.z.span(end)
-            if -LENGTH_LIMIT <= lo and hi <= LENGTH_LIMIT:
+            if lo >= -LENGTH_LIMIT and hi <= LENGTH_LIMIT:
                 rest = rest + linear(end) * c
             elif abs(c) == 1 and (c > 0) not in alone:
                 alone[c > 0] = end  # any 32-bit number: a sum with it may not be one

@@ -15,7 +15,7 @@ from neptune_verified.ir.loops import Nest, Pass, term
 from neptune_verified.ir.program import Program
 from neptune_verified.tile.htile import Bound, block_of, first_of, last_of
 from neptune_verified.tile.linear import LENGTH_LIMIT, Integers
-from neptune_verified.tile.live import LiveTest, live_test
+from neptune_verified.tile.live import UNTOLD, LiveTest, live_test
 from neptune_verified.tile.masks import Mask, find_mask
 from neptune_verified.tile.regions import Phase, phases
 
@@ -38,7 +38,7 @@ class PassPlan:
 
     bounds: tuple[Bound, ...]
     loops: tuple[LoopPlan, ...]
-    live: LiveTest = LiveTest()
+    live: LiveTest = UNTOLD
 
 
 def mask_of(nest: Nest, p: Pass, kinds: KindAnalysis) -> Mask:

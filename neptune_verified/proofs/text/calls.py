@@ -126,10 +126,8 @@ class Calls:
                 return self.full(self.shape(shape), self.value(v), self.type(dtype))
             case "tl.where", [c, a, b], []:
                 return self.where(self.value(c), self.value(a), self.value(b))
-            case (("tl.maximum" | "tl.minimum"), [a, b], []):
-                return self.elementwise(
-                    "max" if name == "tl.maximum" else "min", *self.pair(self.value(a), self.value(b))
-                )
+            case ("tl.maximum" | "tl.minimum"), [a, b], []:
+                return self.elementwise("max" if name == "tl.maximum" else "min", *self.pair(self.value(a), self.value(b)))
             case "tl.cast", [x, dtype], []:
                 v = self.value(x)
                 tile = v if isinstance(v, Tile) else self.full((), v, "int32" if type(v) is int else "")
@@ -141,7 +139,7 @@ class Calls:
                 return self.permute(self.tile(x), (1, 0))
             case "tl.permute", [x, ast.Tuple(elts=elts)], []:
                 return self.permute(self.tile(x), tuple(_int(a) for a in elts))
-            case (("tl.sum" | "tl.max" | "tl.min"), [x], ["axis"]):
+            case ("tl.sum" | "tl.max" | "tl.min"), [x], ["axis"]:
                 return self.reduce(name[3:], self.tile(x), _int(keywords["axis"]))
             case "tl.reduce", [x, k, ast.Name(id=f)], [] if f in self.device and f in _REDUCERS:
                 return self.reduce(_REDUCERS[f], self.tile(x), _int(k))

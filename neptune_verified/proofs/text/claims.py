@@ -157,9 +157,7 @@ class Claims:
                 if t.tensor in self.reading.starts or t.tensor in self.reading.exits:
                     stale = {"old": "before", "new": "after", "fin": "at the end of"}[kind]
                     what = t.tensor.lstrip("%").split("@")[0]
-                    return m.differ(
-                        "O8", f"{what} is not {name} {stale} {'the pass' if kind == 'fin' else 'this tile'}"
-                    )
+                    return m.differ("O8", f"{what} is not {name} {stale} {'the pass' if kind == 'fin' else 'this tile'}")
                 if t.tensor in self.reading.definitions:
                     t = self.reading.definitions[t.tensor].at(t.indices)
                     continue
@@ -223,7 +221,9 @@ class Claims:
             carry = self.reading.starts[carry.before.tensor]
         return carry
 
-    def believe(self, m: Matcher, carry: Carry, at: tuple[Expr, ...], name: str, indices: tuple[Expr, ...]) -> bool:
+    def believe(
+        self, m: Matcher, carry: Carry, at: tuple[Expr, ...], name: str, indices: tuple[Expr, ...]
+    ) -> bool:
         """Take up the claim; it is proved later, unless it contradicts one that is there."""
         _, c = self.states.carried(name)
         if self.partners.get(carry.name) != name:

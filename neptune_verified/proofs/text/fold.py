@@ -68,7 +68,7 @@ def arithmetic(name: str, values: list[Fraction | float | bool]) -> Fraction | f
         return {"lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b, "eq": a == b, "ne": a != b}[name]
     infinite = any(v in (INF, -INF) for v in values)
     match name, values:
-        case (("add" | "sub"), [a, b]):
+        case ("add" | "sub"), [a, b]:
             if a in (INF, -INF) and b in (INF, -INF):
                 opposite = (a == b) == (name == "sub")
                 return None if opposite else a
@@ -85,9 +85,9 @@ def arithmetic(name: str, values: list[Fraction | float | bool]) -> Fraction | f
             return -a
         case "abs", [a]:
             return abs(a)
-        case (("exp" | "exp2"), [a]) if a == -INF:
+        case ("exp" | "exp2"), [a] if a == -INF:
             return Fraction(0)
-        case (("exp" | "exp2"), [a]) if a == 0:
+        case ("exp" | "exp2"), [a] if a == 0:
             return Fraction(1)
         case "log", [a] if a == 1:
             return Fraction(0)

@@ -192,9 +192,7 @@ class Facts:
         self.trail = (*self.trail, (c, truth))
         if isinstance(c, Op) and c.name == "lt" and isinstance(c.args[0], Size) and c.args[0] not in self.indices:
             self.indices.append(c.args[0])
-        if not is_integer_atom(c) and not (
-            isinstance(c, Const) or (isinstance(c, Op) and c.name in ("and", "or", "not"))
-        ):
+        if not is_integer_atom(c) and not (isinstance(c, Const) or (isinstance(c, Op) and c.name in ("and", "or", "not"))):
             self.floats.append((c, truth))
 
     def holds(self, c: Expr) -> bool:
@@ -260,7 +258,5 @@ def zero(dtype: str = "int32") -> Expr:
 def mentions(e: Expr, names: Iterable[str]) -> set[str]:
     """Those of the names (of sizes, or of tensors) that occur."""
     wanted = set(names)
-    found = {x.name for x in subterms(e) if isinstance(x, Size)} | {
-        x.tensor for x in subterms(e) if isinstance(x, Read)
-    }
+    found = {x.name for x in subterms(e) if isinstance(x, Size)} | {x.tensor for x in subterms(e) if isinstance(x, Read)}
     return found & wanted

@@ -50,9 +50,7 @@ class Grid:
             return None
         left = self.states[a.name]
         if b not in left:
-            raise Unproved(
-                "O11", "the program index is divided by something else than a factor of the number of programs"
-            )
+            raise Unproved("O11", "the program index is divided by something else than a factor of the number of programs")
         if name == "floormod":
             digit = f"{a.name}.digit"
             if self.extents.setdefault(digit, b) is not b:

@@ -168,9 +168,7 @@ class Matcher:
             return any(self.equal(t, e) for e in expansions(s)) or self.differ(self.reason, "a power differs")
         if isinstance(t, Op) and isinstance(s, Op) and t.name == s.name:
             return self.operations(t, s)
-        return self.differ(
-            self.reason if not _rounding(t, s) else "O16", f"{_name(t)} where the definition has {_name(s)}"
-        )
+        return self.differ(self.reason if not _rounding(t, s) else "O16", f"{_name(t)} where the definition has {_name(s)}")
 
     def needed(self, s: Read) -> list[Expr]:
         """Where the definition reads beyond a tensor it is undefined, and nothing is claimed: what must hold otherwise."""
@@ -239,11 +237,7 @@ class Matcher:
 
     def instances(self, atom: Expr, truth: bool) -> list[tuple[Expr, bool]]:
         """What "none of the lanes" and "all of the lanes" say of the lanes at hand."""
-        if (
-            not isinstance(atom, Reduce)
-            or len(atom.axes) != 1
-            or (atom.reducer, truth) not in (("any", False), ("all", True))
-        ):
+        if not isinstance(atom, Reduce) or len(atom.axes) != 1 or (atom.reducer, truth) not in (("any", False), ("all", True)):
             return []
         a = atom.axes[0]
         inside = [x for x in self.facts.indices if self.facts.holds(op("lt", x, a.extent))]
@@ -271,7 +265,7 @@ class Matcher:
         return self.compared(c)
 
     def nowhere(self, c: Reduce) -> bool:
-        """ "Some lane" is false, or "all lanes" true, because of what holds of every row."""
+        """"Some lane" is false, or "all lanes" true, because of what holds of every row."""
         if c.reducer not in ("any", "all") or len(c.axes) != 1 or self.everywhere is None:
             return False
         with self.facts.case():

@@ -56,9 +56,7 @@ class Memory:
 
     def lanes(self, a: Access) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         symbols = claim_lanes(a.shape)
-        facts = [
-            c for x, n in zip(symbols, a.shape, strict=True) if n > 1 for c in within(x, zero(), const(n, "int32"))
-        ]
+        facts = [c for x, n in zip(symbols, a.shape, strict=True) if n > 1 for c in within(x, zero(), const(n, "int32"))]
         return symbols, tuple(facts)
 
     def inside(self, a: Access) -> None:
@@ -109,9 +107,7 @@ class Memory:
             extent = self.grid.extents.get(name)
             with self.facts.assuming(*self.around(a.loops)):
                 if extent is None or not self.facts.holds(op("le", extent, const(1, "int32"))):
-                    raise Unproved(
-                        "O11", f"{a.tensor} is stored by several programs or lanes: {name} is not used", a.line
-                    )
+                    raise Unproved("O11", f"{a.tensor} is stored by several programs or lanes: {name} is not used", a.line)
         return result
 
     def injective(self, a: Access) -> None:
