@@ -7,10 +7,11 @@ the greatest y. What cannot be told this way, or not in 32 bits, counts as "it m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from neptune_verified.ir.expr import FALSE, TRUE, Axis, Const, Expr, Op, Read, Size, Var, op, subterms, var
-from neptune_verified.tile.forms import Linear, linear, number
+from neptune_verified.ir.expr import FALSE, TRUE, Axis, Const, Expr, Read, Size, Var, op, substitute, subterms, var
+from neptune_verified.tile.forms import Linear, linear
 from neptune_verified.tile.htile import first_of
 from neptune_verified.tile.linear import LENGTH_LIMIT, Integers
 from neptune_verified.tile.predicates import AtLeastZero, TooMany, alternatives, reads_tensor
@@ -21,7 +22,7 @@ class Extreme:
     """The greatest ("max") or least ("min") element of a tensor among the tile's lanes in range."""
 
     reducer: str
-    read: Read
+    read: Expr
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,13 @@ class LiveTest:
 UNTOLD = LiveTest()
 
 
-def live_test(p: Expr, columns: Axis, row: Axis | None, z: Integers) -> LiveTest:
+def live_test(
+    p: Expr, columns: Axis, row: Axis | None, z: Integers, scalars: Mapping[Expr, Expr] | None = None
+) -> LiveTest:
     """For the tile of ``columns`` that starts at ``first_of(columns)`` and the rows from ``z.first`` to ``z.last``.
 
-    Loop bounds are assumed to leave out what ``p`` leaves out without a look at a tensor."""
+    Loop bounds are assumed to leave out what ``p`` leaves out without a look at a tensor. ``scalars``: what stands in a
+    tensor's index for symbols of ``p``."""
     try:
         found = [[c for c in a if isinstance(c, AtLeastZero)] for a in alternatives(p)]
     except TooMany:
@@ -56,7 +60,11 @@ def live_test(p: Expr, columns: Axis, row: Axis | None, z: Integers) -> LiveTest
         if holds is TRUE:
             return UNTOLD
         condition = holds if condition is FALSE else op("or", condition, holds)
-    used = {x: test.extremes[x] for x in subterms(condition) if isinstance(x, Var) and x in test.extremes}
+    used = {
+        x: Extreme(e.reducer, substitute(e.read, scalars or {}))
+        for x, e in test.extremes.items()
+        if x in subterms(condition)
+    }
     return LiveTest(condition, used) if used else UNTOLD
 
 

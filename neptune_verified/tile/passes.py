@@ -79,7 +79,7 @@ def plan(
     columns, row = p.stream[0], rows[0] if rows else None
     predicate, z = substitute(mask.predicate, scalars), integers(program, columns, row)
     found = phases(predicate, columns, row, z, whole=dot)
-    live = live_test(predicate, columns, row, z)
+    live = live_test(predicate, columns, row, z, {v: e for e, v in scalars.items()})
     if found == phases(ANYTHING, columns, row, z, whole=False):
         return PassPlan((), (LoopPlan(),), live)
     bounds, limits = _named(columns, found)
