@@ -210,7 +210,7 @@ def test_a_length_in_the_loops_and_documents_in_the_test() -> None:
 
 @pytest.mark.parametrize("name", ["windows", "windows, other side", "row lengths", "row lengths or the first"])
 def test_a_number_of_each_row(name: str) -> None:
-    assert all("if x0_live:" in x for x in loops(built(name)))
+    assert all("if x0_live:" in x for x in loops(built(name)) if "mask=" in x)
     rng = np.random.default_rng(1)
     for m, n in ((1, 1), (16, 40), (40, 33), (50, 70), (0, 5), (5, 0)):
         for w in (rng.integers(0, 20, m), np.zeros(m), np.full(m, -3), np.arange(m) // 2, np.full(m, 10**6)):
@@ -241,7 +241,7 @@ def test_rows_that_are_read_through_offsets() -> None:
     text = built("offsets").source
     assert "if x0_live:" in text
     assert text.count("tl.load(start_ptr") == 1
-    assert text.count("tl.load(doc_ptr") == 2
+    assert text.count("tl.load(doc_ptr") == 1 + len(loops(built("offsets")))
     n, docs = 40, np.repeat([1, 7, 2, 5, 5, 3], 16).astype(np.int32)
     arrays = inputs(n, n) | {"doc": docs, "start": np.array([0, 50], np.int32)}
     mask = np.stack([docs[a : a + n, None] == docs[None, a : a + n] for a in (0, 50)])
