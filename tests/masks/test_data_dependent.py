@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 from tvm import te, tirx
 
+import neptune_verified as nv
 from neptune_verified.runtime import LoadedKernel
 from neptune_verified.targets.crosscompile import crosscompile
-from neptune_verified.tile.emit import emit
-from neptune_verified.tile.lower import lower
 from tests.accepted.harness import F32, Built, Graph, assert_refines, build
 from tests.masks.programs import Array, attention, masked, reference
 from tests.masks.test_kernels import inputs, loops
@@ -42,10 +41,10 @@ def _update(live):
 """
 
 
-def _documents(causal: bool, dtype: str = F32, D: int = 16) -> Graph:
+def _documents(causal: bool, H: int = 1, dtype: str = F32, D: int = 16) -> Graph:
     N = te.var("N")
     doc = te.placeholder((N,), INT, "doc")
-    q, k, v = (te.placeholder((1, N, D), dtype, s) for s in "qkv")
+    q, k, v = (te.placeholder((H, N, D), dtype, s) for s in "qkv")
     both = (lambda i, j: tirx.all(doc[i] == doc[j], j <= i)) if causal else (lambda i, j: doc[i] == doc[j])
     return masked(lambda h, i, j: both(i, j), q, k, v, (doc,))
 
@@ -58,11 +57,11 @@ def _lengths(causal: bool) -> Graph:
     return masked(both, q, k, v, (lens,))
 
 
-def _rows(mask: Callable[[Any, Any, Any], Any]) -> Graph:
+def _rows(mask: Callable[[Any, Any, Any], Any], H: int = 1) -> Graph:
     """``w`` has a number for each row."""
     M, N = te.var("M"), te.var("N")
     w = te.placeholder((M,), INT, "w")
-    q, k, v = (te.placeholder((1, n, 16), F32, s) for s, n in (("q", M), ("k", N), ("v", N)))
+    q, k, v = (te.placeholder((H, n, 16), F32, s) for s, n in (("q", M), ("k", N), ("v", N)))
     return masked(lambda h, i, j: mask(i, j, w), q, k, v, (w,))
 
 
@@ -305,7 +304,12 @@ def test_an_attention_of_two_heads_has_the_bound_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["documents, causal", "lengths, causal", "windows"])
-def test_text_compiles(name: str, tmp_path: Path) -> None:
-    b = built(name)
-    kernel = emit(b.program, lower(b.verified, "cuda:90"), "cuda:90", "0" * 64, "# test", b.loops.passes)
+def test_text_is_proved_and_compiles(name: str, tmp_path: Path) -> None:
+    g = {
+        "documents, causal": lambda: _documents(True, 2, "float16", 64),
+        "lengths, causal": lambda: _lengths(True),
+        "windows": lambda: _rows(lambda i, j, w: tirx.all(j <= i, i - j < w[i]), 2),
+    }[name]()
+    kernel = nv.compile(nv.Program.from_te(g.inputs, g.outputs, name="masked"), target="cuda:90")
+    assert ("if x0_live:" in kernel.source) == ("lengths" not in name)
     assert all(c.binary > 1000 for c in crosscompile(kernel.source, "masked", "cuda:90", tmp_path))
