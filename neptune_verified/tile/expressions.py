@@ -207,6 +207,18 @@ class TileExpressions(TileBuilder):
             value = self._reduce_one(reducer, a, value, dtype)
         return value
 
+    def extreme(self, reducer: str, e: Expr) -> Value:
+        """The greatest or least of the lanes of a tile of integers that lie in range, with a name that says so."""
+        value = self.lower(e)
+        for a in value.axes:
+            value = self._reduce_one(reducer, a, value, value.dtype)
+        scope, key = self.scope_of((value,), ()), ("extreme", reducer, e)
+        if key not in scope.memo:
+            stem = e.tensor if isinstance(e, Read) else "t"
+            name = Value(self.fresh(f"{stem}_{reducer}"), (), value.dtype)
+            scope.memo[key] = self.emit(name, "op", (value,), ("copy",), scope)
+        return scope.memo[key]
+
     def _reduce_one(self, reducer: str, a: Axis, value: Value, dtype: str) -> Value:
         axes = self.sorted(tuple(dict.fromkeys((*value.axes, a))))
         value = self.broadcast(value, axes)

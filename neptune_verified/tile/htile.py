@@ -4,8 +4,10 @@ A *value* is a tile with one dimension per axis of ``axes``, in the kernel's axi
 
     Assign(dst, op, args, attr)    dst = op(args), see OPS below
     Rebind(dst, src)               a carried value takes its new value
-    Bound(symbol, value)           a scalar integer of loop bounds, over sizes, program indices, earlier bounds, and the
-                                   symbols ``first_of``, ``last_of`` (row of the tile) and ``block_of`` (tile size)
+    Bound(symbol, value)           a scalar integer of loop bounds, or the condition of an If, over sizes, program
+                                   indices, scalar values (``symbol_of``), earlier bounds, and the symbols ``first_of``,
+                                   ``last_of`` (row of the tile; the first also of a loop's) and ``block_of`` (tile size)
+    If(condition, body)            carried values that the body does not rebind, or that it never gets to, stay
     For(axis, tiled, body)         over all values of an axis, or over its tiles, or over those from ``lo`` to ``hi``
     Store(output, indices, value, mask)
 
@@ -67,8 +69,21 @@ class Bound:
     value: Expr
 
 
+@dataclass(slots=True)
+class If:
+    """``condition`` is the symbol of a Bound."""
+
+    condition: Var
+    body: list[Statement] = field(default_factory=list)
+
+
+def symbol_of(v: Value) -> Var:
+    """A scalar value in a Bound."""
+    return var(v.name, v.dtype)
+
+
 def first_of(a: Axis) -> Var:
-    """The first index of the program's tile of a blocked axis."""
+    """The first index of the program's tile of a blocked axis, or of the loop's tile of the axis that it runs over."""
     return var(f"{a.name}.first", "int32")
 
 
@@ -89,11 +104,11 @@ class Store:
     mask: Value | None
 
 
-Statement = Assign | Rebind | For | Store | Bound
+Statement = Assign | Rebind | For | If | Store | Bound
 
 
 def reads(s: Statement) -> tuple[Value, ...]:
-    """The values that a statement reads itself (those of a loop's body are the body's)."""
+    """The values that a statement reads itself (those of a body are the body's, those of a Bound its symbols)."""
     match s:
         case Assign(args=args):
             return args
@@ -101,7 +116,7 @@ def reads(s: Statement) -> tuple[Value, ...]:
             return (src,)
         case Store(indices=indices, value=value, mask=mask):
             return (*indices, value, *((mask,) if mask else ()))
-        case For() | Bound():
+        case For() | If() | Bound():
             return ()
 
 

@@ -105,6 +105,10 @@ class Integers:
         rows = [r for r in (self.last, self.first) if r is not None and 0 < terms.get(r, 0) <= -terms[self.extent]]
         return rows[0] if rows else None
 
+    def know(self, symbol: Expr, span: Span) -> None:
+        """``symbol`` lies in the range."""
+        self._spans[symbol] = span
+
     # -- order -----------------------------------------------------------------------------------------------
 
     def nonnegative(self, x: Linear) -> bool:

@@ -33,7 +33,9 @@ from neptune_verified.tile.contract import SIXTEEN, Contraction
 from neptune_verified.tile.expressions import TileExpressions, number_of, wide, without_widening
 from neptune_verified.tile.htile import (
     Assign,
+    Bound,
     For,
+    If,
     OutputTensor,
     Rebind,
     Statement,
@@ -42,9 +44,11 @@ from neptune_verified.tile.htile import (
     TileProgram,
     Value,
     reads,
+    symbol_of,
 )
+from neptune_verified.tile.live import LiveTest
 from neptune_verified.tile.masks import Mask, assume
-from neptune_verified.tile.passes import LoopPlan, mask_of, plan
+from neptune_verified.tile.passes import LoopPlan, mask_of, plan, program_scalars
 
 
 def lower(verified: VerifiedProgram, target: str = "", strict_rounding: bool = False) -> TileProgram:
@@ -110,14 +114,16 @@ class _Kernel(TileExpressions):
         def mark(statements: list[Statement]) -> None:
             for s in statements:
                 used.update(v.name for v in reads(s))
-                if isinstance(s, For):
+                if isinstance(s, Bound):
+                    used.update(x.name for x in subterms(s.value) if isinstance(x, Var))
+                if isinstance(s, For | If):
                     mark(s.body)
 
         def sweep(statements: list[Statement]) -> bool:
             keep: list[Statement] = []
             inner = False
             for s in statements:
-                if isinstance(s, For):
+                if isinstance(s, For | If):
                     inner |= sweep(s.body)
                 if not isinstance(s, Assign) or s.dst.name in used:
                     keep.append(s)
@@ -136,14 +142,16 @@ class _Kernel(TileExpressions):
             self.stage = c.name
             self.top_assign(self.carry(c), "full", attr=(number_of(c.neutral),))
         mask = mask_of(self.nest, p, self.kinds)
-        found = plan(self.program, self.nest, p, self.blocked, mask, self._has_dot(p))
-        loops = [self._loop(p, x, mask) for x in found.loops]
+        scalars = program_scalars(self.nest, p, self.blocked, mask)
+        symbols: dict[Expr, Var] = {x: symbol_of(self.lower(x)) for x in scalars}
+        found = plan(self.program, self.nest, p, self.blocked, mask, self._has_dot(p), symbols)
+        loops = [self._loop(p, x, mask, found.live) for x in found.loops]
         for x in found.bounds:
             self._note_sizes(x.value)
         self.scopes[0].statements += [*found.bounds, *loops]
 
-    def _loop(self, p: Pass, loop: LoopPlan, mask: Mask) -> For:
-        """The pass over the tiles of one loop; in a full one with no mask of the stream axis."""
+    def _loop(self, p: Pass, loop: LoopPlan, mask: Mask, live: LiveTest) -> For:
+        """The pass over the tiles of one loop; in a full one with no mask of the stream axis, nor a test of the tile."""
         self.given = mask.holds() if loop.full else {}
         self.mask, self.shared = mask, not p.stores
         self.inside = frozenset(p.stream) if loop.full else frozenset()
@@ -154,15 +162,25 @@ class _Kernel(TileExpressions):
         self.scopes.append(Scope(loops[-1].body, frozenset(p.stream), names))
         self.levels.clear()
         self._find_roundings([self._term(p, c) for c in p.carried if c.value.reducer == "sum"], p.stream[-1])
+        test = self._test(p.stream[-1], live) if live.extremes and not loop.full else None
         updates = [(c, self._update(p, c)) for c in p.carried]
         for out in p.stores:
             self._store(out, output_expr(self.nest, out, p))
         for c, new in updates:
-            loops[-1].body.append(Rebind(self.carry(c), new))
+            self.scopes[-1].statements.append(Rebind(self.carry(c), new))
+        if test is not None:
+            _join(loops[-1].body, test, self.scopes[-1].statements)
         self.scopes.pop()
         self.levels.clear()
         self.given, self.inside = {}, frozenset()
         return loops[0]
+
+    def _test(self, stream: Axis, live: LiveTest) -> Bound:
+        """Whether the tile may have a live element; what follows in the loop's scope goes into a list of its own."""
+        values: dict[Expr, Expr] = {s: symbol_of(self.extreme(e.reducer, e.read)) for s, e in live.extremes.items()}
+        self._note_sizes(live.condition)
+        self.scopes[-1].statements = []
+        return Bound(var(f"{stream.name}.live.1", "bool"), substitute(live.condition, values))
 
     def _term(self, p: Pass, c: Carried) -> Expr:
         return assume(term(self.nest, p, c), self.given)
@@ -234,6 +252,14 @@ class _Kernel(TileExpressions):
         mask = self.lanes(dims)
         mask = self.align(mask, dims) if mask else None
         scope.statements.append(Store(out.name, indices, value, mask))
+
+
+def _join(body: list[Statement], test: Bound, update: list[Statement]) -> None:
+    """The update goes under the test, unless it has a loop of its own."""
+    if any(isinstance(s, For) for s in update):
+        body += update
+    else:
+        body += [test, If(test.symbol, update)]
 
 
 def _widened(e: Expr) -> Expr:

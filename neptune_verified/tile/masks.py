@@ -50,9 +50,9 @@ class Mask:
         return result
 
     @property
-    def reads(self) -> bool:
-        """Some condition reads a tensor."""
-        return any(isinstance(x, Read) for c, _ in self.conditions for x in subterms(c))
+    def reads(self) -> tuple[Read, ...]:
+        """What the conditions read of tensors."""
+        return tuple(x for x in subterms(self.predicate) if isinstance(x, Read))
 
     def reaches(self, term: Expr, stream: Axis) -> bool:
         """Where a condition fails, ``term`` still reads something along the stream (times 0, say), which might be NaN."""

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from neptune_verified.ir.expr import TRUE, Axis, Const, Expr, Op, Size, children, substitute, var
+from neptune_verified.ir.expr import TRUE, Axis, Const, Expr, Op, Read, Size, Var, children, substitute, var
 from neptune_verified.ir.kinds import KindAnalysis
 from neptune_verified.ir.loops import Nest, Pass, term
 from neptune_verified.ir.program import Program
 from neptune_verified.tile.htile import Bound, block_of, first_of, last_of
 from neptune_verified.tile.linear import LENGTH_LIMIT, Integers
+from neptune_verified.tile.live import UNTOLD, LiveTest, live_test
 from neptune_verified.tile.masks import Mask, find_mask
 from neptune_verified.tile.regions import Phase, phases
+
+#: A predicate that says nothing about indices.
+ANYTHING = var("anything", "bool")
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,11 @@ class LoopPlan:
 
 @dataclass(frozen=True)
 class PassPlan:
-    """``bounds`` are computed before the loops."""
+    """``bounds`` are computed before the loops, ``live`` in each step of those that are not full."""
 
     bounds: tuple[Bound, ...]
     loops: tuple[LoopPlan, ...]
+    live: LiveTest = UNTOLD
 
 
 def mask_of(nest: Nest, p: Pass, kinds: KindAnalysis) -> Mask:
@@ -45,20 +50,41 @@ def mask_of(nest: Nest, p: Pass, kinds: KindAnalysis) -> Mask:
     return find_mask(terms, p.stream[0], kinds)
 
 
-def plan(program: Program, nest: Nest, p: Pass, blocked: tuple[Axis, ...], mask: Mask, dot: bool) -> PassPlan:
-    """``dot``: the pass has a matrix product, so that tiles without a mask are worth loops of their own."""
+def program_scalars(nest: Nest, p: Pass, blocked: tuple[Axis, ...], mask: Mask) -> tuple[Read, ...]:
+    """What the mask reads once per program: 32-bit integers that loop bounds may use."""
+    if len(p.stream) != 1 or p.stores:
+        return ()
+    once = set(nest.grid) - set(blocked)
+    return tuple(x for x in mask.reads if x.dtype == "int32" and x.free <= once)
+
+
+def plan(
+    program: Program,
+    nest: Nest,
+    p: Pass,
+    blocked: tuple[Axis, ...],
+    mask: Mask,
+    dot: bool,
+    scalars: dict[Expr, Var],
+) -> PassPlan:
+    """``dot``: the pass has a matrix product, so that tiles without a mask are worth loops of their own.
+    ``scalars``: the symbols of ``program_scalars``."""
     everything = PassPlan((), (LoopPlan(),))
     rows = [a for a in blocked if a in mask.predicate.free]
     others = mask.predicate.free - set(nest.grid) - set(p.stream)
-    if len(p.stream) != 1 or p.stores or mask.reads or others or len(rows) > 1:
+    if len(p.stream) != 1 or p.stores or others or len(rows) > 1:
         return everything
     if mask.predicate is TRUE and not dot:
         return everything
     columns, row = p.stream[0], rows[0] if rows else None
-    found = phases(mask.predicate, columns, row, integers(program, columns, row), whole=dot)
+    predicate, z = substitute(mask.predicate, scalars), integers(program, columns, row)
+    found = phases(predicate, columns, row, z, whole=dot)
+    live = live_test(predicate, columns, row, z, {v: e for e, v in scalars.items()})
+    if found == phases(ANYTHING, columns, row, z, whole=False):
+        return PassPlan((), (LoopPlan(),), live)
     bounds, limits = _named(columns, found)
     loops = tuple(LoopPlan(limits[x.lo], limits[x.hi], x.full) for x in found)
-    return PassPlan(bounds, loops)
+    return PassPlan(bounds, loops, live)
 
 
 def integers(program: Program, columns: Axis, row: Axis | None) -> Integers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from neptune_verified.ir.expr import INTS, Axis, Const, Expr, Op, op
+from neptune_verified.ir.expr import INTS, Axis, Const, Expr, Op, Read, op, subterms
 from neptune_verified.tile.forms import Linear, linear
 
 #: A predicate with more alternatives than this is not looked into.
@@ -129,6 +129,10 @@ def _at_least_zero(d: Linear) -> Alternatives:
     if not d.terms:
         return [[]] if d.const >= 0 else []
     return [[AtLeastZero(d)]]
+
+
+def reads_tensor(form: Linear) -> bool:
+    return any(isinstance(x, Read) for t in form.terms for x in subterms(t))
 
 
 def mentions(e: Expr, axes: tuple[Axis | None, ...]) -> bool:

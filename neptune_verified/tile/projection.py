@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from neptune_verified.ir.expr import Axis, Expr, Op, op
 from neptune_verified.tile.forms import Linear, linear, number
 from neptune_verified.tile.linear import BLOCK_LIMIT, LENGTH_LIMIT, Integers
-from neptune_verified.tile.predicates import AtLeastZero, Constraint, Remainder, mentions
+from neptune_verified.tile.predicates import AtLeastZero, Constraint, Remainder, mentions, reads_tensor
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Projection:
         b = _Bounds()
         for c in constraints:
             match c:
-                case AtLeastZero(form):
+                case AtLeastZero(form) if not reads_tensor(form):  # what a tensor says is not known here
                     self._take(b, form)
                 case Remainder(form, divisor, remainder) if sparse:
                     self._take_remainder(b, form, divisor, remainder)

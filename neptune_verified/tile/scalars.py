@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 
 from neptune_verified.ir.expr import Axis, Const, Expr, Op, Size, Var, subterms
-from neptune_verified.tile.htile import Bound, For, Statement, TileKernel, block_of, first_of, last_of
+from neptune_verified.tile.htile import Bound, For, If, Statement, TileKernel, block_of, first_of, last_of
 from neptune_verified.tile.ops import HELPERS, TRITON_TYPES, call, literal
 
 
@@ -38,6 +38,8 @@ class ScalarPrinter:
         #: The names of the symbols of loop bounds.
         self.scalars: dict[Var, str] = {block_of(a): b for a, b in self.blocks.items()}
         self.starts: dict[Axis, str] = {}
+        #: The names of values.
+        self.values: dict[str, str] = {}
 
     def _axes(self) -> list[Axis]:
         found = dict.fromkeys((*self.kernel.grid, *self.kernel.order))
@@ -46,6 +48,7 @@ class ScalarPrinter:
             for s in statements:
                 if isinstance(s, For):
                     found[s.axis] = None
+                if isinstance(s, For | If):
                     walk(s.body)
 
         walk(self.kernel.body)
@@ -77,8 +80,8 @@ class ScalarPrinter:
                 return name
             case Axis():
                 return self.axis[e]
-            case Var():
-                return self.scalars[e]
+            case Var(name):
+                return self.scalars.get(e) or self.values[name]
             case Op("cast", (x,), dtype):
                 return f"tl.cast({self.bound(x)}, {TRITON_TYPES[dtype]})"
             case Op(name, args):
@@ -89,8 +92,17 @@ class ScalarPrinter:
 
     def _bounded_by(self, a: Axis) -> bool:
         """Some loop bound reads the ends of the tile of ``a``."""
-        values = [s.value for s in self.kernel.body if isinstance(s, Bound)]
-        return any(x in (first_of(a), last_of(a)) for v in values for x in subterms(v))
+        ends = (first_of(a), last_of(a))
+
+        def walk(statements: tuple[Statement, ...] | list[Statement]) -> bool:
+            for s in statements:
+                if isinstance(s, Bound) and any(x in ends for x in subterms(s.value)):
+                    return True
+                if isinstance(s, For) and walk(s.body):
+                    return True
+            return False
+
+        return walk(self.kernel.body)
 
     def _tile_ends(self, a: Axis, place: str) -> list[str]:
         name, block = self.axis[a], self.blocks[a]

@@ -9,11 +9,13 @@ from neptune_verified.tile.htile import (
     Assign,
     Bound,
     For,
+    If,
     Rebind,
     Statement,
     Store,
     TileKernel,
     Value,
+    first_of,
     reads,
 )
 from neptune_verified.tile.ops import TRITON_TYPES, call, literal
@@ -27,7 +29,6 @@ _WIDTH = 100
 class BodyPrinter(ScalarPrinter):
     def __init__(self, kernel: TileKernel) -> None:
         super().__init__(kernel)
-        self.values: dict[str, str] = {}
         self.uses: Counter[str] = Counter()
         self.text: dict[str, str] = {}
         self._count(kernel.body)
@@ -37,7 +38,7 @@ class BodyPrinter(ScalarPrinter):
             self.uses.update(v.name for v in reads(s))
             if isinstance(s, Rebind):  # a value that is carried on, and the one that it takes, stay variables
                 self.uses.update((s.dst.name, s.src.name))
-            elif isinstance(s, For):
+            elif isinstance(s, For | If):
                 self._count(s.body)
 
     # -- lines -----------------------------------------------------------------------------------------------
@@ -89,6 +90,8 @@ class BodyPrinter(ScalarPrinter):
                     lines.append(f"{self.scalars[symbol]} = {text}")
                 case For():
                     lines += self.loop(s)
+                case If(condition, body):
+                    lines += [f"if {self.scalars[condition]}:", *(f"    {x}" for x in self._block(body))]
         return lines
 
     @staticmethod
@@ -110,8 +113,8 @@ class BodyPrinter(ScalarPrinter):
         at = last_use.get(s.dst.name)
         if at is None:
             return False
-        # Not across a loop or a rebinding of a carried value.
-        return not any(isinstance(x, For | Rebind) for x in statements[k:at])
+        # Not across a loop, a condition, or a rebinding of a carried value.
+        return not any(isinstance(x, For | If | Rebind) for x in statements[k:at])
 
     def loop(self, s: For) -> list[str]:
         a, extent, name = s.axis, self.extent(s.axis), self.axis[s.axis]
@@ -120,6 +123,7 @@ class BodyPrinter(ScalarPrinter):
         block = self.blocks[a]
         if a not in self.starts:
             self.starts[a] = self.names.fresh(f"{name}_start")
+            self.scalars[first_of(a)] = self.starts[a]
         start = self.starts[a]
         lo = "0" if s.lo is None else self.bound(s.lo)
         hi = extent if s.hi is None else self.bound(s.hi)

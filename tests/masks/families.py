@@ -208,6 +208,7 @@ def live(family: Family, m: int, n: int, scalars: Mapping[str, int]) -> Bools:
 
 _MEANING: dict[str, Callable[..., int]] = {
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "neg": lambda x: -x,
+    "ge": lambda x, y: x >= y, "gt": lambda x, y: x > y, "and": lambda x, y: x and y, "or": lambda x, y: x or y,
     "max": max, "min": min, "floordiv": lambda x, y: x // y, "cast": lambda x: x,
 }  # fmt: skip
 
