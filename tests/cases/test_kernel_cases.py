@@ -63,7 +63,8 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
     "last keys": lambda: attention(lambda b, h, i, j: j >= N - 5),
     "alibi": lambda: attention(None, p.alibi),
 }
-GRAPHS |= {f"{s}, {m}": (lambda s=s, m=m: scored(s, m)) for s in ("bias", "slopes") for m in ("causal", "odd keys", "lengths")}  # fmt: skip
+TRIPLES = [(score, mask) for score in ("bias", "slopes") for mask in ("causal", "odd keys", "lengths")]
+GRAPHS |= {f"{s}, {m}": (lambda s=s, m=m: scored(s, m)) for s, m in TRIPLES}
 DIMENSIONS = ((17, 31), (31, 94), (72, 17), (94, 72), (96, 40))
 GRAPHS |= {f"{d} and {dv}": (lambda d=d, dv=dv: attention(D=d, Dv=dv)) for d, dv in DIMENSIONS}
 
