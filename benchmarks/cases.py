@@ -257,7 +257,7 @@ class Case:
             yield from self.compare(f"{m} x {n}", (q, k, v), want)
             order = self.torch.randperm(n, generator=self.torch.Generator().manual_seed(n)).to(self.device)
             yield from self.compare(f"{m} x {n}, keys in another order", (q, k[:, :, order], v[:, :, order]), want)
-            blocks = self.torch.cat([x for x in reversed(self.torch.arange(n, device=self.device).split(32))])
+            blocks = self.torch.cat(list(reversed(self.torch.arange(n, device=self.device).split(32))))
             yield from self.compare(f"{m} x {n}, blocks reversed", (q, k[:, :, blocks], v[:, :, blocks]), want)
             ones = self.torch.ones_like(want[0])
             yield from self.compare(

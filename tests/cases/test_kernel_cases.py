@@ -359,6 +359,13 @@ def test_11_a_ratio_rounded_down_is_refused() -> None:
     read_back(k.loops, edit(r"\(h \* 2\) // 3", "h // 2")(k.source), "interpret")  # the same head, of three
 
 
+def test_11_a_head_that_is_not_there_is_named() -> None:
+    """3 heads over 2, as h // (3 // 2): the third head has no keys."""
+    g = attention(H=3, KV=2)
+    with pytest.raises(nv.UnsupportedProgram, match=r"read of k at index 2 in qk .*: its dimension 1 has length 2"):
+        nv.Program.from_te(g.inputs, g.outputs, "heads", g.facts)
+
+
 # ------------------------------------------------------------------------------------------- 12: tail, score and mask
 
 BLOCK = 16
