@@ -22,8 +22,8 @@ def refuse_outside(inputs: tuple[Tensor, ...], stages: tuple[Stage, ...]) -> Non
     for s in stages:
         for x in _always(s.body):
             for k, (i, dim) in enumerate(zip(x.indices, shapes[x.tensor], strict=True)):
-                found = _range(i) if isinstance(dim, Const) else None
-                if found is not None and not 0 <= found[0] <= found[1] < int(dim.value):
+                found = _range(i)
+                if isinstance(dim, Const) and found is not None and not 0 <= found[0] <= found[1] < int(dim.value):
                     at = found[0] if found[0] < 0 else found[1]
                     why = (
                         f"its dimension {k} has length {dim.value}; guard the read with te.if_then_else if it is meant"
@@ -52,11 +52,10 @@ def _range(index: Expr) -> tuple[int, int] | None:
     """The least and the greatest value of an index, if it depends on axes of constant length alone."""
     nodes = list(subterms(index))
     axes = tuple(dict.fromkeys(x for x in nodes if isinstance(x, Axis)))
-    if any(isinstance(x, Size | Read | Var | Reduce) for x in nodes) or not all(
-        isinstance(a.extent, Const) for a in axes
-    ):
+    lengths = [int(a.extent.value) for a in axes if isinstance(a.extent, Const)]
+    if any(isinstance(x, Size | Read | Var | Reduce) for x in nodes) or len(lengths) < len(axes):
         return None
-    if not 0 < prod(int(a.extent.value) for a in axes if isinstance(a.extent, Const)) <= VALUES:
+    if not 0 < prod(lengths) <= VALUES:
         return None
     evaluator = Evaluator({}, {})
     values = evaluator.eval(index, evaluator.whole(axes))
