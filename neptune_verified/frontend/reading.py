@@ -11,6 +11,7 @@ from neptune_verified.errors import UnsupportedProgram
 from neptune_verified.frontend.facts import Fact, defaults, mistyped
 from neptune_verified.frontend.lines import Lines, key
 from neptune_verified.frontend.names import Names
+from neptune_verified.frontend.outside import refuse_outside
 from neptune_verified.frontend.reducers import check_length, read_reduction
 from neptune_verified.frontend.scalars import Reader, Sizes
 from neptune_verified.ir.expr import DTYPES, FLOATS, INTS, Const, Expr, Op, Read, Reduce, Size, axis, subterms
@@ -46,6 +47,7 @@ class Reading:
         stages = tuple(s for o in found for s in self._stages(o))
         out_names = tuple(self.tensors[key(t.op), int(t.value_index)][0] for t in outputs)
         needed = _needed(stages, out_names)
+        refuse_outside(tensors, needed)
         facts = self._assumptions(assume, inputs, tensors, needed)
         program_name = Names().give(self.name, "program")
         notes = (*self.names.notes, *self.notes)
