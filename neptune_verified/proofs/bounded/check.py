@@ -36,10 +36,10 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
         file = parse(source)
         if target and file.target != target:
             return BoundedResult("refuted", findings=(Finding("O13", "kernel.py", f"it is for {file.target!r}"),))
-        _front(file, program)
+        plan, needs = trials(file, program)
+        _front(file, program, plan)
         closed = inline(program).outputs
         differs: dict[str, None] = {}
-        plan = trials(file, program)
         for k, where in enumerate(plan):
             evaluation = Evaluation(file, program, closed, where, seed=k)
             findings, doubts = evaluation.run(coverage)
@@ -68,7 +68,7 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
         return BoundedResult("unknown", f"{type(e).__name__}: {e}", (), tuple(runs), coverage.paths())
     if empty := [name for name in program.outputs if not compared[name]]:
         return BoundedResult("unknown", f"no element of {empty[0]} was compared", (), tuple(runs), coverage.paths())
-    if missing := coverage.missing(file.kernels, numbers(program)):
+    if missing := coverage.missing(file.kernels, numbers(program), needs):
         return BoundedResult("unknown", missing, (), tuple(runs), coverage.paths())
     rounding = "differs" if differs else "same"
     return BoundedResult("proved", "", (), tuple(runs), coverage.paths(), rounding, tuple(differs))
@@ -79,9 +79,9 @@ def _rounds(program: Program, source: str) -> bool:
     return bool(types & set(_NARROW)) or any(f"tl.{t}" in source for t in _NARROW)
 
 
-def _front(file: KernelFile, program: Program) -> None:
+def _front(file: KernelFile, program: Program, plan: list[Trial]) -> None:
     """The launcher refuses shapes that disagree with the definition, and declared facts about lengths that fail."""
-    first = trials(file, program)[0]
+    first = plan[0]
     shapes = shapes_of(program, first.sizes)
     scalars = {k: v for k, v in first.sizes.items() if k not in program.shape_sizes()}
     for name, k in ((t.name, k) for t in program.inputs for k in range(len(t.shape))):

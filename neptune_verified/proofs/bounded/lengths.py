@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from neptune_verified.ir.expr import FLOATS, INTS, Const, Op, subterms
 from neptune_verified.ir.program import Program
+from neptune_verified.proofs.bounded.points import Needs, scan
 from neptune_verified.proofs.bounded.source import KernelFile
 
 #: Elements of the largest product of lengths that is tried with two tiles and a tail.
@@ -35,7 +36,8 @@ class Trial:
     an exponential that is not shifted as the definition shifts it leaves the range of float64. ``scale``: a factor, below
     1 to bring small terms to light. ``poison``: some elements are undefined, and so is what the definition makes of them,
     but nothing else. ``cliff``: lengths along which every other element of the first tile of the first input that has one
-    lies ``shift`` above 0, and the rest as far below; the inputs before it lie above 0."""
+    lies ``shift`` above 0, and the rest as far below; the inputs before it lie above 0. ``follow``: programs whose values are
+    wanted, if not all or the usual ones."""
 
     sizes: dict[str, int | float]
     choice: int
@@ -46,6 +48,7 @@ class Trial:
     scale: float = 1.0
     poison: bool = False
     cliff: tuple[str, ...] = ()
+    follow: tuple[int, ...] | None = None
 
 
 def roles(file: KernelFile, program: Program) -> dict[str, Role]:
@@ -70,10 +73,12 @@ def roles(file: KernelFile, program: Program) -> dict[str, Role]:
     return found
 
 
-def trials(file: KernelFile, program: Program) -> list[Trial]:
-    """For each configuration a few combinations that together meet every tail, empty and single tile of every axis."""
+def trials(file: KernelFile, program: Program) -> tuple[list[Trial], Needs]:
+    """For each configuration a few combinations that together meet every tail, empty and single tile of every axis, and
+    every loop; and how often each loop can run."""
     role = roles(file, program)
     result: list[Trial] = []
+    needs: Needs = {}
     seen: set[tuple[object, ...]] = set()
     for choice in range(max(len(t) for t in file.tables.values())):
         blocks: dict[str, int] = {}
@@ -90,6 +95,9 @@ def trials(file: KernelFile, program: Program) -> list[Trial]:
             if key not in seen:
                 seen.add(key)
                 result.append(Trial(legal, choice, structured, tile, plan in ("grid", "no rows")))
+        scanned = scan(file, program, blocks, choice)
+        needs |= scanned.needs()
+        result += [Trial(x.sizes, choice, False, tile, follow=x.follow) for x in scanned.points()]
         if choice == 0:
             sizes = {s: _length("tail", role[s], blocks, tile) for s in role}
             small = _product(program, sizes) <= _MEDIUM
@@ -101,7 +109,7 @@ def trials(file: KernelFile, program: Program) -> list[Trial]:
                 Trial(_legal(program, sizes), choice, False, tile, shift=x, cliff=stream) for x in _CLIFFS[: 1 + small]
             ]
             result.append(Trial(few, choice, False, tile, poison=True))
-    return result
+    return result, needs
 
 
 def numbers(program: Program) -> frozenset[float]:

@@ -149,6 +149,9 @@ class Evaluation:
         limit = _FOLLOWED["tl.dot" in ast.unparse(kernel)]
         all_of_them = n <= limit or any(a in memory and not memory[a].is_input for a in later)
         chosen = set(range(n)) if all_of_them else {0, 1, n - 1} if limit == 3 else {0, 1, n // 2, n - 2, n - 1}
+        if self.trial.follow is not None and not all_of_them:
+            chosen = {pid for pid in self.trial.follow if pid < n} or {0}
+        coverage.config = launch.config.name
         everyone = all_of_them or n <= _GRID or self.trial.whole
         self.partial |= not everyone
         for pid in range(n) if everyone else sorted(chosen):
@@ -178,7 +181,7 @@ class Evaluation:
         access = Access(self.domain, memory, values, scramble)
         calls = Calls(self.domain, access, pid, self.file.helpers)
         try:
-            Interpreter(calls, arguments, coverage).run(kernel.body)
+            Interpreter(calls, arguments, coverage if values else Coverage()).run(kernel.body)
         except NeedsValues:
             return self._program(kernel, arguments, memory, pid, True, coverage, scramble)
         return access
