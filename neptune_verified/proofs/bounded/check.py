@@ -22,6 +22,7 @@ from neptune_verified.proofs.bounded.lengths import Trial, numbers, trials
 from neptune_verified.proofs.bounded.result import BoundedResult, Fault, Finding, Run, Unknown, Unsupported
 from neptune_verified.proofs.bounded.source import KernelFile, parse
 from neptune_verified.proofs.bounded.trial import Evaluation, shapes_of
+from neptune_verified.proofs.bounded.unseen import unseen
 
 _NARROW = ("float16", "bfloat16")
 
@@ -48,6 +49,8 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
             if doubts and not findings:  # equal as numbers, perhaps because the difference is small
                 closer = replace(where, structured=False, scale=1 / 16)
                 findings = Evaluation(file, program, closed, closer, seed=k).run(coverage)[0]
+            if where.unseen and not findings and not doubts:
+                findings = unseen(evaluation, program, closed)[0]
             if findings:
                 return BoundedResult("refuted", str(findings[0]), tuple(findings), tuple(runs), coverage.paths())
             if doubts:

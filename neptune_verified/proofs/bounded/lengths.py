@@ -37,7 +37,8 @@ class Trial:
     1 to bring small terms to light. ``poison``: some elements are undefined, and so is what the definition makes of them,
     but nothing else. ``cliff``: lengths along which every other element of the first tile of the first input that has one
     lies ``shift`` above 0, and the rest as far below; the inputs before it lie above 0. ``follow``: programs whose values are
-    wanted, if not all or the usual ones."""
+    wanted, if not all or the usual ones. ``unseen``: programs run again on inputs that are undefined where nothing of their
+    output depends on them."""
 
     sizes: dict[str, int | float]
     choice: int
@@ -49,6 +50,7 @@ class Trial:
     poison: bool = False
     cliff: tuple[str, ...] = ()
     follow: tuple[int, ...] | None = None
+    unseen: bool = False
 
 
 def roles(file: KernelFile, program: Program) -> dict[str, Role]:
@@ -94,10 +96,10 @@ def trials(file: KernelFile, program: Program) -> tuple[list[Trial], Needs]:
             key = (choice if plan in ("main", "tail", "grid") else 0, structured, *legal.values())
             if key not in seen:
                 seen.add(key)
-                result.append(Trial(legal, choice, structured, tile, plan in ("grid", "no rows")))
+                result.append(Trial(legal, choice, structured, tile, plan in ("grid", "no rows"), unseen=plan == "tail"))
         scanned = scan(file, program, blocks, choice)
         needs |= scanned.needs()
-        result += [Trial(x.sizes, choice, False, tile, follow=x.follow) for x in scanned.points()]
+        result += [Trial(x.sizes, choice, False, tile, follow=x.follow, unseen=True) for x in scanned.points()]
         if choice == 0:
             sizes = {s: _length("tail", role[s], blocks, tile) for s in role}
             small = _product(program, sizes) <= _MEDIUM
