@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from neptune_verified.ir.expr import Size
+from neptune_verified.ir.expr import FLOATS, Size
 from neptune_verified.ir.inline import inline
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.bounded.coverage import Coverage
 from neptune_verified.proofs.bounded.inputs import extent
-from neptune_verified.proofs.bounded.launcher import Launcher, Rejected
+from neptune_verified.proofs.bounded.launcher import LIMIT, Launcher, Rejected
 from neptune_verified.proofs.bounded.lengths import Trial, numbers, trials
 from neptune_verified.proofs.bounded.result import BoundedResult, Fault, Finding, Run, Unknown, Unsupported
 from neptune_verified.proofs.bounded.source import KernelFile, parse
@@ -55,6 +55,8 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
                 return BoundedResult("refuted", str(findings[0]), tuple(findings), tuple(runs), coverage.paths())
             if doubts:
                 return BoundedResult("unknown", doubts[0], (), tuple(runs), coverage.paths())
+        where = None
+        _limits(file, program, plan)
         for k, where in enumerate(plan):
             if _rounds(program, source) and where.structured and where.choice == 0:
                 evaluation = Evaluation(file, program, closed, where, seed=k, opaque=True)
@@ -99,6 +101,19 @@ def _front(file: KernelFile, program: Program, plan: list[Trial]) -> None:
         if not _rejects(file, program, wrong, {k: sizes[k] for k in scalars}):
             assert file.launcher is not None
             raise Fault("O13", f"{subject} = {value} is not refused", file.launcher.lineno)
+
+
+def _limits(file: KernelFile, program: Program, plan: list[Trial]) -> None:
+    """The launcher refuses lengths that do not leave room for a tile in an int32; up to them, the grid fits one (the
+    launcher's reading says so)."""
+    first = plan[0]
+    scalars = [k for k in first.sizes if k not in program.shape_sizes()]
+    for size in (s for s in program.sizes if s.dtype not in FLOATS):
+        for longest, sizes in ((False, {size.name: LIMIT + 1}), (True, {s.name: LIMIT for s in program.sizes})):
+            long = first.sizes | {k: v for k, v in sizes.items() if k in first.sizes and isinstance(first.sizes[k], int)}
+            if not _rejects(file, program, shapes_of(program, long), {k: long[k] for k in scalars}) and not longest:
+                assert file.launcher is not None
+                raise Fault("O12", f"{size.name} = {LIMIT + 1} is not refused", file.launcher.lineno)
 
 
 def _violations(program: Program) -> Iterator[tuple[str, int]]:

@@ -63,8 +63,8 @@ def roles(file: KernelFile, program: Program) -> dict[str, Role]:
         blocks = {a.arg for a in kernel.args.args if a.annotation is not None}
         for node in ast.walk(kernel):
             match node:
-                case ast.For(iter=ast.Call(args=[_, high, ast.Name(id=step)])) if step in blocks:
-                    for n in names(high):
+                case ast.For(target=ast.Name(id=start), iter=ast.Call(args=[_, high, ast.Name(id=step)])) if step in blocks:
+                    for n in [*names(high), *(n for e in _limits(node, start) for n in names(e))]:
                         found[n].stream.add(step)
     assert file.launcher is not None
     for node in ast.walk(file.launcher):
@@ -73,6 +73,20 @@ def roles(file: KernelFile, program: Program) -> dict[str, Role]:
                 for n in names(left):
                     found[n].rows.add(block)
     return found
+
+
+def _limits(loop: ast.For, start: str) -> Iterator[ast.expr]:
+    """What the lanes of a tile that begins at ``start`` have to lie below."""
+    lanes = {
+        s.targets[0].id
+        for s in loop.body
+        if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and isinstance(s.value, ast.BinOp)
+        and isinstance(s.value.left, ast.Name) and s.value.left.id == start
+    }  # fmt: skip
+    for node in ast.walk(loop):
+        match node:
+            case ast.Compare(left=ast.Name(id=lane), ops=[ast.Lt()], comparators=[length]) if lane in lanes:
+                yield length
 
 
 def trials(file: KernelFile, program: Program) -> tuple[list[Trial], Needs]:
@@ -88,8 +102,14 @@ def trials(file: KernelFile, program: Program) -> tuple[list[Trial], Needs]:
             blocks |= table[min(choice, len(table) - 1)].blocks
         tile = max((blocks.get(b, 1) for r in role.values() for b in r.stream), default=1)
         plans = _PLANS if choice == 0 else _PLANS[:3]
+        streams = [s for s in role if role[s].stream]
+        if choice == 0 and len(streams) > 1:
+            plans = (*plans, ("ascending", False), ("descending", False))
         for plan, structured in (*plans, *(_BANDS if choice == 0 and has_bands(program) else ())):
             sizes = {s: _length(plan, role[s], blocks, tile) for s in role}
+            if plan in ("ascending", "descending"):  # each streamed length below and above each other one
+                ranked = streams if plan == "ascending" else streams[::-1]
+                sizes |= {s: k * tile + 3 for k, s in enumerate(ranked)}
             if plan in ("main", "long") and _product(program, sizes) > _LARGE * (2 if plan == "long" else 1):
                 sizes = {s: _length("tail", role[s], blocks, tile) for s in role}
             legal = _legal(program, sizes)
@@ -107,8 +127,11 @@ def trials(file: KernelFile, program: Program) -> tuple[list[Trial], Needs]:
             stream = tuple(s for s in role if role[s].stream)
             result += [Trial(few, choice, False, tile, shift=x) for x in (1000.0, 16.0)]
             result += [Trial(few, choice, False, tile, shift=1.0, scale=2 * x) for x in thresholds(program)]
+            # Two whole tiles and a tail: loops may be apart for whole tiles.
+            after = {s: 2 * tile + 3 if role[s].stream else n for s, n in sizes.items()}
+            after = after if _product(program, after) <= _MEDIUM else sizes
             result += [
-                Trial(_legal(program, sizes), choice, False, tile, shift=x, cliff=stream) for x in _CLIFFS[: 1 + small]
+                Trial(_legal(program, after), choice, False, tile, shift=x, cliff=stream) for x in _CLIFFS[: 1 + small]
             ]
             result.append(Trial(few, choice, False, tile, poison=True))
     return result, needs
@@ -169,6 +192,8 @@ def _length(plan: str, role: Role, blocks: dict[str, int], tile: int) -> int:
         "no rows": (0, 1, 0, 1),
         "nothing": (0, 0, 0, 0),
         "low": (3, 3, few, 2),
+        "ascending": (3, 3, few, 2),
+        "descending": (3, 3, few, 2),
         "long": (s + r, 2 * s + 3, tile + 2, 2),
     }
     return table[plan][0 if s and r else 1 if s else 2 if r else 3]
