@@ -33,6 +33,7 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
     coverage = Coverage()
     where: Trial | None = None
     compared: Counter[str] = Counter()
+    again = 0
     try:
         file = parse(source)
         if target and file.target != target:
@@ -50,7 +51,8 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
                 closer = replace(where, structured=False, scale=1 / 16)
                 findings = Evaluation(file, program, closed, closer, seed=k).run(coverage)[0]
             if where.unseen and not findings and not doubts:
-                findings = unseen(evaluation, program, closed)[0]
+                findings, more = unseen(evaluation, program, closed)
+                again += more
             if findings:
                 return BoundedResult("refuted", str(findings[0]), tuple(findings), tuple(runs), coverage.paths())
             if doubts:
@@ -76,7 +78,14 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
     if missing := coverage.missing(file.kernels, numbers(program), needs):
         return BoundedResult("unknown", missing, (), tuple(runs), coverage.paths())
     rounding = "differs" if differs else "same"
-    return BoundedResult("proved", "", (), tuple(runs), coverage.paths(), rounding, tuple(differs))
+    lines = sorted({line for _, line in needs})
+    return BoundedResult(
+        "proved", "", (), tuple(runs), coverage.paths(), rounding, tuple(differs),
+        configs=max(len(t) for t in file.tables.values()),
+        loops=len(lines),
+        dead=tuple(x for x in lines if not any(n for (_, line), n in needs.items() if line == x)),
+        again=again,
+    )  # fmt: skip
 
 
 def _rounds(program: Program, source: str) -> bool:
@@ -110,7 +119,9 @@ def _limits(file: KernelFile, program: Program, plan: list[Trial]) -> None:
     scalars = [k for k in first.sizes if k not in program.shape_sizes()]
     for size in (s for s in program.sizes if s.dtype not in FLOATS):
         for longest, sizes in ((False, {size.name: LIMIT + 1}), (True, {s.name: LIMIT for s in program.sizes})):
-            long = first.sizes | {k: v for k, v in sizes.items() if k in first.sizes and isinstance(first.sizes[k], int)}
+            long = first.sizes | {
+                k: v for k, v in sizes.items() if k in first.sizes and isinstance(first.sizes[k], int)
+            }
             if not _rejects(file, program, shapes_of(program, long), {k: long[k] for k in scalars}) and not longest:
                 assert file.launcher is not None
                 raise Fault("O12", f"{size.name} = {LIMIT + 1} is not refused", file.launcher.lineno)

@@ -114,7 +114,9 @@ def counts(file: KernelFile, program: Program, sizes: Mapping[str, Array], choic
                     config = picked.name
             case ast.If(
                 test=ast.Name(id=grid),
-                body=[ast.With(body=[ast.Expr(value=ast.Call(func=ast.Subscript(value=ast.Name(id=kernel)), args=args))])],
+                body=[
+                    ast.With(body=[ast.Expr(value=ast.Call(func=ast.Subscript(value=ast.Name(id=kernel)), args=args))])
+                ],
             ) if kernel in file.kernels and grid in host.names:
                 numbers = [
                     host.eval(a)
@@ -172,9 +174,7 @@ def _set(scalars: Scalars, name: str, value: Array | None) -> None:
 
 
 def _assigned(body: list[ast.stmt]) -> list[str]:
-    return [
-        n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    ]
+    return [n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
 
 
 def _times(bounds: list[Array | None]) -> Array | None:

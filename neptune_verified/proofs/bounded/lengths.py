@@ -63,7 +63,9 @@ def roles(file: KernelFile, program: Program) -> dict[str, Role]:
         blocks = {a.arg for a in kernel.args.args if a.annotation is not None}
         for node in ast.walk(kernel):
             match node:
-                case ast.For(target=ast.Name(id=start), iter=ast.Call(args=[_, high, ast.Name(id=step)])) if step in blocks:
+                case ast.For(target=ast.Name(id=start), iter=ast.Call(args=[_, high, ast.Name(id=step)])) if (
+                    step in blocks
+                ):
                     for n in [*names(high), *(n for e in _limits(node, start) for n in names(e))]:
                         found[n].stream.add(step)
     assert file.launcher is not None
@@ -116,7 +118,9 @@ def trials(file: KernelFile, program: Program) -> tuple[list[Trial], Needs]:
             key = (choice if plan in ("main", "tail", "grid") else 0, structured, *legal.values())
             if key not in seen:
                 seen.add(key)
-                result.append(Trial(legal, choice, structured, tile, plan in ("grid", "no rows"), unseen=plan == "tail"))
+                result.append(
+                    Trial(legal, choice, structured, tile, plan in ("grid", "no rows"), unseen=plan in ("main", "tail"))
+                )
         scanned = scan(file, program, blocks, choice)
         needs |= scanned.needs()
         result += [Trial(x.sizes, choice, False, tile, follow=x.follow, unseen=True) for x in scanned.points()]
@@ -182,7 +186,7 @@ def _length(plan: str, role: Role, blocks: dict[str, int], tile: int) -> int:
     r = max((blocks.get(b, 1) for b in role.rows), default=0)
     few = 13  # more than there are patterns of rows
     table = {
-        "main": (max(s, r) + 1, 2 * s + 3, r + 1, 2),
+        "main": (max(s, r) + 1, 2 * s + 3, 2 * r + 3, 2),
         "tail": (max(few, s + 1), s + 1, few, 2),
         "grid": (r + 1, 2, r + 1, 3),
         "exact": (s, s, r, 1),

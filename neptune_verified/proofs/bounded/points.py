@@ -122,7 +122,9 @@ def _constants(file: KernelFile) -> list[int]:
     found: set[int] = set()
     for kernel in file.kernels.values():
         for s in kernel.body:
-            loads = [n for n in ast.walk(s) if isinstance(n, ast.Attribute) and n.attr in ("load", "arange", "dot", "full")]
+            loads = [
+                n for n in ast.walk(s) if isinstance(n, ast.Attribute) and n.attr in ("load", "arange", "dot", "full")
+            ]
             part = s.iter if isinstance(s, ast.For) else s.value if isinstance(s, ast.Assign) and not loads else None
             if part is not None:
                 found |= {n.value for n in ast.walk(part) if isinstance(n, ast.Constant) and type(n.value) is int}

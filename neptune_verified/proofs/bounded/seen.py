@@ -1,8 +1,8 @@
 """Trusted: which parts of the float inputs an output element can depend on, whatever numbers they hold (O9).
 
-The definition is read with every float input an unknown finite number. Integers and truth values are known, and what they
-decide is known too: the branch that a mask takes, 0 times something, -inf minus something. Along each symbolic length the
-inputs are cut into parts, one bit each; a value carries the bits of the parts that it may depend on.
+The definition is read with every float an unknown finite number. Integers and truth values are known, and what they
+decide is known too: the branch that a mask takes, 0 times something, -inf minus something. One input at a time is cut
+into parts along its symbolic lengths, one bit each; a value carries the bits of the parts that it may depend on.
 """
 
 from __future__ import annotations
@@ -49,30 +49,32 @@ class Part:
 
 
 def parts(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """The bits of every element of each float input; dimensions of constant length are left at 1."""
-    cut = [(t, k) for t in program.inputs if t.dtype in FLOATS for k, d in enumerate(t.shape) if isinstance(d, Size)]
-    each = max(2, 64 // max(1, len(cut)))
-    result: dict[str, Array] = {
-        t.name: np.zeros([n if (t, k) in cut else 1 for k, n in enumerate(shapes[t.name])], dtype=U)
-        for t in program.inputs
-    }
-    at = 0
-    for t, k in cut:
-        if at + each > 64:
-            break
-        n, half = shapes[t.name][k], each // 2
-        index = np.arange(n)
-        # Half of the bits stand for stretches, the others for every so many elements.
-        stretches = U(1) << (at + index * half // max(1, n)).astype(U)
-        combs = U(1) << (at + half + index % (each - half)).astype(U)
-        result[t.name] |= (stretches | combs).reshape([-1 if d == k else 1 for d in range(len(t.shape))])
-        at += each
+    """The bits of the elements of each float input that has a symbolic length; dimensions of constant length stay at 1."""
+    result: dict[str, Array] = {}
+    for t in program.inputs:
+        cut = [k for k, d in enumerate(t.shape) if isinstance(d, Size)]
+        if t.dtype not in FLOATS or not 1 <= len(cut) <= 16:
+            continue
+        each = 64 // len(cut)
+        bits = np.zeros([n if k in cut else 1 for k, n in enumerate(shapes[t.name])], dtype=U)
+        for at, k in enumerate(cut):
+            n, stretches = shapes[t.name][k], each - each // 4
+            index = np.arange(n)
+            # Most bits stand for stretches, the others for every so many elements.
+            first = U(1) << (at * each + index * stretches // max(1, n)).astype(U)
+            second = U(1) << (at * each + stretches + index % (each - stretches)).astype(U)
+            bits = bits | (first | second).reshape([-1 if d == k else 1 for d in range(len(t.shape))])
+        result[t.name] = bits
     return result
 
 
 class Dependence:
-    def __init__(self, memory: Mapping[str, Memory], bits: Mapping[str, Array], sizes: Mapping[str, int | float]) -> None:
-        self.memory, self.bits, self.sizes = memory, bits, sizes
+    """On the input ``tensor``, with the ``bits`` of its elements."""
+
+    def __init__(
+        self, memory: Mapping[str, Memory], tensor: str, bits: Array, sizes: Mapping[str, int | float]
+    ) -> None:
+        self.memory, self.tensor, self.bits, self.sizes = memory, tensor, bits, sizes
         self.memo: dict[tuple[Frame, Expr], Part] = {}
 
     def eval(self, e: Expr, frame: Frame) -> Part:
@@ -116,12 +118,14 @@ class Dependence:
                 raise Unknown(f"no dependence for {type(e).__name__}")
 
     def _read(self, tensor: str, indices: list[Part]) -> Part:
-        memory, bits = self.memory[tensor], self.bits[tensor]
+        memory, bits = self.memory[tensor], self.bits
         if not all(i.known.all() for i in indices):
             raise Unknown("an index that is unknown")
         where = [np.clip(i.a, 0, max(0, n - 1)).astype(np.int64) for i, n in zip(indices, memory.shape, strict=True)]
         if not math.prod(memory.shape):
             raise Unknown("an empty tensor")
+        if isinstance(memory.value, Val) and tensor != self.tensor:
+            return Part(np.zeros(()), np.zeros((), dtype=bool), np.zeros((), dtype=U))
         if isinstance(memory.value, Val):
             own = tuple(np.zeros((), dtype=np.int64) if n == 1 else w for w, n in zip(where, bits.shape, strict=True))
             b = np.asarray(bits[own])
@@ -145,7 +149,7 @@ class Dependence:
                 a = a * len(v) if e.reducer == "sum" else a ** len(v)
         return Part(
             np.asarray(_FOLDS[e.reducer](a, axis=axes), dtype=np.float64),
-            known.all(axis=axes),
+            np.asarray(known.all(axis=axes)),
             np.bitwise_or.reduce(bits, axis=axes),
         )
 

@@ -13,7 +13,7 @@ from neptune_verified.ir.program import Program
 from neptune_verified.proofs.bounded.access import Access
 from neptune_verified.proofs.bounded.compare import Closed, boxes
 from neptune_verified.proofs.bounded.definition import Frame
-from neptune_verified.proofs.bounded.field import U
+from neptune_verified.proofs.bounded.field import Array, U
 from neptune_verified.proofs.bounded.memory import Memory
 from neptune_verified.proofs.bounded.result import Fault, Finding, Unknown
 from neptune_verified.proofs.bounded.seen import Dependence, parts
@@ -29,15 +29,15 @@ def unseen(evaluation: Evaluation, program: Program, closed: Closed) -> tuple[li
     memory = evaluation.memory
     shapes = {t.name: memory[t.name].shape for t in program.inputs}
     bits = parts(program, shapes)
-    reading = Dependence(memory, bits, evaluation.trial.sizes)
+    readings = {name: Dependence(memory, name, b, evaluation.trial.sizes) for name, b in bits.items()}
     findings: list[Finding] = []
     again = 0
     for done in evaluation.programs[:_PROGRAMS] + evaluation.programs[_PROGRAMS:][-1:]:
         try:
-            seen = _seen(reading, closed, done, memory)
+            undefined = {name: (b & _seen(readings[name], closed, done, memory)) == 0 for name, b in bits.items()}
         except Unknown:
             continue
-        spoiled = _spoiled(memory, {name: (b & seen) == 0 for name, b in bits.items() if b.any()})
+        spoiled = _spoiled(memory, undefined)
         if spoiled is None:
             continue
         again += 1
@@ -65,7 +65,7 @@ def _seen(reading: Dependence, closed: Closed, done: Done, memory: Mapping[str, 
     return total
 
 
-def _spoiled(memory: Mapping[str, Memory], undefined: Mapping[str, object]) -> dict[str, Memory] | None:
+def _spoiled(memory: Mapping[str, Memory], undefined: Mapping[str, Array]) -> dict[str, Memory] | None:
     result = dict(memory)
     some = False
     for name, where in undefined.items():
@@ -74,7 +74,7 @@ def _spoiled(memory: Mapping[str, Memory], undefined: Mapping[str, object]) -> d
             continue
         some = True
         v = m.value
-        f = np.where(np.asarray(where), np.nan, v.f)
+        f = np.where(where, np.nan, v.f)
         result[name] = Memory(name, m.shape, m.dtype, Val(f, v.P, v.Q, v.E, v.dtype, v.fits))
     return result if some else None
 
@@ -86,5 +86,3 @@ def _differ(done: Done, access: Access) -> str:
             if np.any(np.isnan(after.f) & ~np.isnan(before.f)):
                 return name
     return ""
-
-
