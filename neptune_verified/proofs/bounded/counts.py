@@ -69,7 +69,7 @@ class Scalars:
             safe = np.where(b == 0, 1, b)
             return np.asarray(a // safe if op is ast.FloorDiv else a % safe)
         table = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply}
-        return np.asarray(table[op](a, b)) if op in table else None  # type: ignore[index]
+        return np.asarray(table[op](a, b)) if op in table else None
 
     @staticmethod
     def _call(name: str, a: Array | None, b: Array | None) -> Array | None:

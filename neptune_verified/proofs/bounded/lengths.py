@@ -36,9 +36,9 @@ class Trial:
     an exponential that is not shifted as the definition shifts it leaves the range of float64. ``scale``: a factor, below
     1 to bring small terms to light. ``poison``: some elements are undefined, and so is what the definition makes of them,
     but nothing else. ``cliff``: lengths along which every other element of the first tile of the first input that has one
-    lies ``shift`` above 0, and the rest as far below; the inputs before it lie above 0. ``follow``: programs whose values are
-    wanted, if not all or the usual ones. ``unseen``: programs run again on inputs that are undefined where nothing of their
-    output depends on them."""
+    lies ``shift`` above 0, and the rest as far below; the inputs before it lie above 0. ``follow``: programs whose values
+    are wanted, if not all or the usual ones. ``unseen``: programs run again on inputs that are undefined where nothing of
+    their output depends on them."""
 
     sizes: dict[str, int | float]
     choice: int

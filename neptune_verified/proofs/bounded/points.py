@@ -76,7 +76,7 @@ def _wanted(x: Counted, cost: Array) -> Iterator[tuple[tuple[int, ...], Array]]:
     """Where, at affordable lengths, each loop runs once, twice, and together with another one."""
     affordable = (cost <= AFFORDABLE)[:, None]
     lines = list(x.loops)
-    parts = [((line, k), x.loops[line] >= k) for line in lines for k in (1, 2)]
+    parts: list[tuple[tuple[int, ...], Array]] = [((line, k), x.loops[line] >= k) for line in lines for k in (1, 2)]
     parts += [((a, 0, b), (x.loops[a] > 0) & (x.loops[b] > 0)) for a, b in itertools.pairwise(lines)]
     for key, at in parts:
         if (at & affordable).any():

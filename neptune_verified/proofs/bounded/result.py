@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-
 #: What a verdict is about.
 OBLIGATIONS = ("O8", "O9", "O10", "O11", "O12", "O13", "O16")
 

@@ -2,7 +2,8 @@
 
 The definition is read with every float an unknown finite number. Integers and truth values are known, and what they
 decide is known too: the branch that a mask takes, 0 times something, -inf minus something. One input at a time is cut
-into parts along its symbolic lengths, one bit each; a value carries the bits of the parts that it may depend on.
+into parts along its symbolic lengths, one bit each; a value carries the bits of the parts that it may depend on. An
+element is in several parts: if nothing depends on one of them, nothing depends on the element.
 """
 
 from __future__ import annotations

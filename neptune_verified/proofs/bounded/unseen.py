@@ -34,7 +34,7 @@ def unseen(evaluation: Evaluation, program: Program, closed: Closed) -> tuple[li
     again = 0
     for done in evaluation.programs[:_PROGRAMS] + evaluation.programs[_PROGRAMS:][-1:]:
         try:
-            undefined = {name: (b & _seen(readings[name], closed, done, memory)) == 0 for name, b in bits.items()}
+            undefined = {name: (b & ~_seen(readings[name], closed, done, memory)) != 0 for name, b in bits.items()}
         except Unknown:
             continue
         spoiled = _spoiled(memory, undefined)
@@ -82,7 +82,6 @@ def _spoiled(memory: Mapping[str, Memory], undefined: Mapping[str, Array]) -> di
 def _differ(done: Done, access: Access) -> str:
     """The name of an output that holds something undefined only now; that it holds other numbers cannot be."""
     for (name, _, before), (_, _, after) in zip(done.access.stores, access.stores, strict=True):
-        if isinstance(before, Val) and isinstance(after, Val):
-            if np.any(np.isnan(after.f) & ~np.isnan(before.f)):
-                return name
+        if isinstance(before, Val) and isinstance(after, Val) and np.any(np.isnan(after.f) & ~np.isnan(before.f)):
+            return name
     return ""
