@@ -35,9 +35,10 @@ VALUE = "O9 O13"  # a wrong number: O9 if it changes with what dead lanes hold
 
 EDITS = [
     # loops and their bounds
-    Edit("bound", A, r"range\(0, N, BLOCK_X0\)", "range(0, N - 1, BLOCK_X0)", "O13 O9"),
-    Edit("bound", A, r"range\(0, N, BLOCK_X0\)", "range(0, N - BLOCK_X0 + 1, BLOCK_X0)", "O13 O9"),
-    Edit("bound", C, r"range\(0, N, BLOCK_X0\)", "range(BLOCK_X0, N, BLOCK_X0)", "O13 O9"),
+    Edit("bound", A, r"range\(x0_full_hi, x0_hi, BLOCK_X0\)", "range(x0_full_hi, x0_hi - BLOCK_X0, BLOCK_X0)", "O13 O9"),
+    Edit("bound", A, r"\(\(N // BLOCK_X0\) \* BLOCK_X0\)", "(((N - 1) // BLOCK_X0) * BLOCK_X0)", "O12"),
+    Edit("bound", A, r"\(\(N // BLOCK_X0\) \* BLOCK_X0\)", "(((N + 1) // BLOCK_X0) * BLOCK_X0)", "O11 O13"),
+    Edit("bound", C, r"range\(0, x0_full_hi, BLOCK_X0\)", "range(BLOCK_X0, x0_full_hi, BLOCK_X0)", "O13 O9"),
     Edit("bound", S, r"range\(0, N, BLOCK_X0\)", "range(0, N - N % BLOCK_X0, BLOCK_X0)", "O13 O9"),
     Edit("bound", S, r"range\(0, N, BLOCK_X0\)", "range(0, N - 1, BLOCK_X0)", "O11", at=1),
     Edit("bound", S, r"range\(0, N, BLOCK_X0\)", "range(0, N, BLOCK_X0 // 2)", "O13 O9"),
@@ -104,7 +105,7 @@ EDITS = [
     Edit("state", S, r"        m = m_new\n        l = l_new", "        l = l_new\n        m = m_new", "SAME"),
     Edit("state", A, r"m = tl\.full\(\[BLOCK_I\], float\(\"-inf\"\)", "m = tl.full([BLOCK_I], 0.0", "O13"),
     Edit("state", R, r"s_1 = tl\.full\(\[BLOCK_I\], 0\.0", "s_1 = tl.full([BLOCK_I], 1.0", "O13"),
-    Edit("state", C, r"tl\.where\(\((m_new) == float\(\"-inf\"\)\), 0\.0, m_new\)", r"\1", "O13"),
+    Edit("state", C, r"tl\.where\(\((m_new) == float\(\"-inf\"\)\), 0\.0, m_new\)", r"\1", "O13", at=1),
     Edit("state", W, r"tl\.where\(\(n == 0\.0\), 0\.0, \(o_1 / n\)\)", "(o_1 / n)", "O13"),
     # what is stored
     Edit("result", A, r"\(o_f32 / l\[:, None\]\)", "o_f32", "O13"),

@@ -14,9 +14,10 @@ from tests.accepted.test_examples import built as example
 from tests.bounded.edits import Edit
 from tests.bounded.test_accepted import accepted
 
-CAUSAL_LOOP = "for x0_start in range(0, N, BLOCK_X0):"
-#: The last column that some row of this tile may see, and one past it.
-LAST = "pid0 * BLOCK_I + BLOCK_I + N - M"
+#: The loop over the tiles that the diagonal cuts; it may go on to the last tile that some row sees, or further.
+CAUSAL_LOOP = "for x0_start in range(x0_full_hi, x0_hi, BLOCK_X0):"
+#: One past the last column that some row of this tile may see.
+LAST = "i_first + BLOCK_I + N - M"
 
 
 def causal() -> Built:
@@ -26,11 +27,8 @@ def causal() -> Built:
 def with_bound(bound: str) -> str:
     """The masked example, with a loop that ends where the mask ends for the tile of rows."""
     source = causal().source
-    source = source.replace(
-        "    pid = tl.program_id(0)\n", "    pid = tl.program_id(0)\n    pid0 = pid % tl.cdiv(M, BLOCK_I)\n", 1
-    )
     assert source.count(CAUSAL_LOOP) == 1
-    return source.replace(CAUSAL_LOOP, f"for x0_start in range(0, {bound}, BLOCK_X0):")
+    return source.replace(CAUSAL_LOOP, f"for x0_start in range(x0_full_hi, {bound}, BLOCK_X0):")
 
 
 def check(b: Built, source: str) -> BoundedResult:
@@ -61,10 +59,27 @@ def test_a_loop_may_be_cut_in_two() -> None:
         f"{head}{cut}    for x1_start in range(whole, N, BLOCK_X0):\n{body.replace('x0_start', 'x1_start')}{rest[end:]}"
     )
     result = check(b, two)
-    # The second loop runs at most once, which is never enough for a verdict about a loop.
-    assert result.verdict == "unknown" and "loop" in result.detail
+    assert result.verdict == "proved", result.detail  # the second loop can run only once
     wrong = two.replace("range(whole, N, BLOCK_X0)", "range(whole + 1, N, BLOCK_X0)")
     assert check(b, wrong).verdict == "refuted"
+
+
+def test_a_loop_that_runs_for_long_rows_only() -> None:
+    """No evaluation gets there, but counting the iterations shows that it can run."""
+    b = accepted("shift_by_max_under_sum")
+    late = b.source.replace(
+        "    tl.store(", "    for k in range(0, N // 500000):\n        s_1 = s_1 + 1.0\n    tl.store(", 1
+    )
+    result = check(b, late)
+    assert result.verdict == "unknown" and "loop" in result.detail, result
+
+
+def test_a_loop_that_never_runs_is_dead_text() -> None:
+    b = accepted("shift_by_max_under_sum")
+    never = b.source.replace(
+        "    tl.store(", "    for k in range(N, tl.minimum(N, 7)):\n        s_1 = s_1 + 1.0\n    tl.store(", 1
+    )
+    assert check(b, never).verdict == "proved"
 
 
 def test_a_branch_on_a_length() -> None:

@@ -12,16 +12,17 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from neptune_verified.ir.expr import Size
+from neptune_verified.ir.expr import FLOATS, Size
 from neptune_verified.ir.inline import inline
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.bounded.coverage import Coverage
 from neptune_verified.proofs.bounded.inputs import extent
-from neptune_verified.proofs.bounded.launcher import Launcher, Rejected
+from neptune_verified.proofs.bounded.launcher import LIMIT, Launcher, Rejected
 from neptune_verified.proofs.bounded.lengths import Trial, numbers, trials
 from neptune_verified.proofs.bounded.result import BoundedResult, Fault, Finding, Run, Unknown, Unsupported
 from neptune_verified.proofs.bounded.source import KernelFile, parse
 from neptune_verified.proofs.bounded.trial import Evaluation, shapes_of
+from neptune_verified.proofs.bounded.unseen import unseen
 
 _NARROW = ("float16", "bfloat16")
 
@@ -32,14 +33,15 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
     coverage = Coverage()
     where: Trial | None = None
     compared: Counter[str] = Counter()
+    again = 0
     try:
         file = parse(source)
         if target and file.target != target:
             return BoundedResult("refuted", findings=(Finding("O13", "kernel.py", f"it is for {file.target!r}"),))
-        _front(file, program)
+        plan, needs = trials(file, program)
+        _front(file, program, plan)
         closed = inline(program).outputs
         differs: dict[str, None] = {}
-        plan = trials(file, program)
         for k, where in enumerate(plan):
             evaluation = Evaluation(file, program, closed, where, seed=k)
             findings, doubts = evaluation.run(coverage)
@@ -48,10 +50,15 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
             if doubts and not findings:  # equal as numbers, perhaps because the difference is small
                 closer = replace(where, structured=False, scale=1 / 16)
                 findings = Evaluation(file, program, closed, closer, seed=k).run(coverage)[0]
+            if where.unseen and not findings and not doubts:
+                findings, more = unseen(evaluation, program, closed)
+                again += more
             if findings:
                 return BoundedResult("refuted", str(findings[0]), tuple(findings), tuple(runs), coverage.paths())
             if doubts:
                 return BoundedResult("unknown", doubts[0], (), tuple(runs), coverage.paths())
+        where = None
+        _limits(file, program, plan)
         for k, where in enumerate(plan):
             if _rounds(program, source) and where.structured and where.choice == 0:
                 evaluation = Evaluation(file, program, closed, where, seed=k, opaque=True)
@@ -68,10 +75,17 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
         return BoundedResult("unknown", f"{type(e).__name__}: {e}", (), tuple(runs), coverage.paths())
     if empty := [name for name in program.outputs if not compared[name]]:
         return BoundedResult("unknown", f"no element of {empty[0]} was compared", (), tuple(runs), coverage.paths())
-    if missing := coverage.missing(file.kernels, numbers(program)):
+    if missing := coverage.missing(file.kernels, numbers(program), needs):
         return BoundedResult("unknown", missing, (), tuple(runs), coverage.paths())
     rounding = "differs" if differs else "same"
-    return BoundedResult("proved", "", (), tuple(runs), coverage.paths(), rounding, tuple(differs))
+    lines = sorted({line for _, line in needs})
+    return BoundedResult(
+        "proved", "", (), tuple(runs), coverage.paths(), rounding, tuple(differs),
+        configs=max(len(t) for t in file.tables.values()),
+        loops=len(lines),
+        dead=tuple(x for x in lines if not any(n for (_, line), n in needs.items() if line == x)),
+        again=again,
+    )  # fmt: skip
 
 
 def _rounds(program: Program, source: str) -> bool:
@@ -79,9 +93,9 @@ def _rounds(program: Program, source: str) -> bool:
     return bool(types & set(_NARROW)) or any(f"tl.{t}" in source for t in _NARROW)
 
 
-def _front(file: KernelFile, program: Program) -> None:
+def _front(file: KernelFile, program: Program, plan: list[Trial]) -> None:
     """The launcher refuses shapes that disagree with the definition, and declared facts about lengths that fail."""
-    first = trials(file, program)[0]
+    first = plan[0]
     shapes = shapes_of(program, first.sizes)
     scalars = {k: v for k, v in first.sizes.items() if k not in program.shape_sizes()}
     for name, k in ((t.name, k) for t in program.inputs for k in range(len(t.shape))):
@@ -96,6 +110,21 @@ def _front(file: KernelFile, program: Program) -> None:
         if not _rejects(file, program, wrong, {k: sizes[k] for k in scalars}):
             assert file.launcher is not None
             raise Fault("O13", f"{subject} = {value} is not refused", file.launcher.lineno)
+
+
+def _limits(file: KernelFile, program: Program, plan: list[Trial]) -> None:
+    """The launcher refuses lengths that do not leave room for a tile in an int32; up to them, the grid fits one (the
+    launcher's reading says so)."""
+    first = plan[0]
+    scalars = [k for k in first.sizes if k not in program.shape_sizes()]
+    for size in (s for s in program.sizes if s.dtype not in FLOATS):
+        for longest, sizes in ((False, {size.name: LIMIT + 1}), (True, {s.name: LIMIT for s in program.sizes})):
+            long = first.sizes | {
+                k: v for k, v in sizes.items() if k in first.sizes and isinstance(first.sizes[k], int)
+            }
+            if not _rejects(file, program, shapes_of(program, long), {k: long[k] for k in scalars}) and not longest:
+                assert file.launcher is not None
+                raise Fault("O12", f"{size.name} = {LIMIT + 1} is not refused", file.launcher.lineno)
 
 
 def _violations(program: Program) -> Iterator[tuple[str, int]]:

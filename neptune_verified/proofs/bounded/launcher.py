@@ -12,10 +12,11 @@ from neptune_verified.proofs.bounded.source import HOST, Config, KernelFile
 
 Number = int | float | bool
 Shapes = Mapping[str, tuple[int, ...]]
-
+#: ``_check_limit`` lets numbers of this size pass: a multiple of a tile above them is still an int32.
+LIMIT = 2**31 - 8192
 
 #: Names that mean something in the launcher's text.
-_RESERVED = {"torch", "triton", "tl", "max", "min", "out", "config", "ShapeError", *HOST}
+_RESERVED = {"torch", "triton", "tl", "max", "min", "float", "out", "config", "ShapeError", *HOST}
 
 
 class Rejected(Exception):
@@ -125,6 +126,14 @@ class Launcher:
         elif name == "_check_length" and len(args) == 4:
             if self.number(args[1]) != self.number(args[3]):
                 raise Rejected(ast.unparse(args[1]))
+        elif name == "_check_limit" and len(args) == 1 and isinstance(args[0], ast.Tuple):
+            for row in args[0].elts:
+                match row:
+                    case ast.Tuple(elts=[ast.Constant(value=str() as what), x]):
+                        if abs(self.number(x)) > LIMIT:
+                            raise Rejected(what)
+                    case _:
+                        raise Unsupported("a call of _check_limit of another form")
         elif name != "_check_scalar":
             raise Unsupported(f"a call of {name} in the launcher")
 
@@ -230,6 +239,8 @@ class Launcher:
                 return _arithmetic(op, self.number(left), self.number(right))
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 return _compare(op, self.number(left), self.number(right))
+            case ast.Call(func=ast.Name(id="float"), args=[x], keywords=[]):
+                return float(self.number(x))
             case ast.Call(func=ast.Name(id="max" | "min" as name), args=[x, y], keywords=[]):
                 return (max if name == "max" else min)(self.number(x), self.number(y))
             case _:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from neptune_verified.ir.expr import FLOATS, INTS, Const, Op, subterms
 from neptune_verified.ir.program import Program
+from neptune_verified.proofs.bounded.points import Needs, scan
 from neptune_verified.proofs.bounded.source import KernelFile
 
 #: Elements of the largest product of lengths that is tried with two tiles and a tail.
@@ -35,7 +36,9 @@ class Trial:
     an exponential that is not shifted as the definition shifts it leaves the range of float64. ``scale``: a factor, below
     1 to bring small terms to light. ``poison``: some elements are undefined, and so is what the definition makes of them,
     but nothing else. ``cliff``: lengths along which every other element of the first tile of the first input that has one
-    lies ``shift`` above 0, and the rest as far below; the inputs before it lie above 0."""
+    lies ``shift`` above 0, and the rest as far below; the inputs before it lie above 0. ``follow``: programs whose values
+    are wanted, if not all or the usual ones. ``unseen``: programs run again on inputs that are undefined where nothing of
+    their output depends on them."""
 
     sizes: dict[str, int | float]
     choice: int
@@ -46,6 +49,8 @@ class Trial:
     scale: float = 1.0
     poison: bool = False
     cliff: tuple[str, ...] = ()
+    follow: tuple[int, ...] | None = None
+    unseen: bool = False
 
 
 def roles(file: KernelFile, program: Program) -> dict[str, Role]:
@@ -58,8 +63,10 @@ def roles(file: KernelFile, program: Program) -> dict[str, Role]:
         blocks = {a.arg for a in kernel.args.args if a.annotation is not None}
         for node in ast.walk(kernel):
             match node:
-                case ast.For(iter=ast.Call(args=[_, high, ast.Name(id=step)])) if step in blocks:
-                    for n in names(high):
+                case ast.For(target=ast.Name(id=start), iter=ast.Call(args=[_, high, ast.Name(id=step)])) if (
+                    step in blocks
+                ):
+                    for n in [*names(high), *(n for e in _limits(node, start) for n in names(e))]:
                         found[n].stream.add(step)
     assert file.launcher is not None
     for node in ast.walk(file.launcher):
@@ -70,10 +77,26 @@ def roles(file: KernelFile, program: Program) -> dict[str, Role]:
     return found
 
 
-def trials(file: KernelFile, program: Program) -> list[Trial]:
-    """For each configuration a few combinations that together meet every tail, empty and single tile of every axis."""
+def _limits(loop: ast.For, start: str) -> Iterator[ast.expr]:
+    """What the lanes of a tile that begins at ``start`` have to lie below."""
+    lanes = {
+        s.targets[0].id
+        for s in loop.body
+        if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and isinstance(s.value, ast.BinOp)
+        and isinstance(s.value.left, ast.Name) and s.value.left.id == start
+    }  # fmt: skip
+    for node in ast.walk(loop):
+        match node:
+            case ast.Compare(left=ast.Name(id=lane), ops=[ast.Lt()], comparators=[length]) if lane in lanes:
+                yield length
+
+
+def trials(file: KernelFile, program: Program) -> tuple[list[Trial], Needs]:
+    """For each configuration a few combinations that together meet every tail, empty and single tile of every axis, and
+    every loop; and how often each loop can run."""
     role = roles(file, program)
     result: list[Trial] = []
+    needs: Needs = {}
     seen: set[tuple[object, ...]] = set()
     for choice in range(max(len(t) for t in file.tables.values())):
         blocks: dict[str, int] = {}
@@ -81,15 +104,26 @@ def trials(file: KernelFile, program: Program) -> list[Trial]:
             blocks |= table[min(choice, len(table) - 1)].blocks
         tile = max((blocks.get(b, 1) for r in role.values() for b in r.stream), default=1)
         plans = _PLANS if choice == 0 else _PLANS[:3]
+        streams = [s for s in role if role[s].stream]
+        if choice == 0 and len(streams) > 1:
+            plans = (*plans, ("ascending", False), ("descending", False))
         for plan, structured in (*plans, *(_BANDS if choice == 0 and has_bands(program) else ())):
             sizes = {s: _length(plan, role[s], blocks, tile) for s in role}
+            if plan in ("ascending", "descending"):  # each streamed length below and above each other one
+                ranked = streams if plan == "ascending" else streams[::-1]
+                sizes |= {s: k * tile + 3 for k, s in enumerate(ranked)}
             if plan in ("main", "long") and _product(program, sizes) > _LARGE * (2 if plan == "long" else 1):
                 sizes = {s: _length("tail", role[s], blocks, tile) for s in role}
             legal = _legal(program, sizes)
             key = (choice if plan in ("main", "tail", "grid") else 0, structured, *legal.values())
             if key not in seen:
                 seen.add(key)
-                result.append(Trial(legal, choice, structured, tile, plan in ("grid", "no rows")))
+                result.append(
+                    Trial(legal, choice, structured, tile, plan in ("grid", "no rows"), unseen=plan in ("main", "tail"))
+                )
+        scanned = scan(file, program, blocks, choice)
+        needs |= scanned.needs()
+        result += [Trial(x.sizes, choice, False, tile, follow=x.follow, unseen=True) for x in scanned.points()]
         if choice == 0:
             sizes = {s: _length("tail", role[s], blocks, tile) for s in role}
             small = _product(program, sizes) <= _MEDIUM
@@ -97,11 +131,14 @@ def trials(file: KernelFile, program: Program) -> list[Trial]:
             stream = tuple(s for s in role if role[s].stream)
             result += [Trial(few, choice, False, tile, shift=x) for x in (1000.0, 16.0)]
             result += [Trial(few, choice, False, tile, shift=1.0, scale=2 * x) for x in thresholds(program)]
+            # Two whole tiles and a tail: loops may be apart for whole tiles.
+            after = {s: 2 * tile + 3 if role[s].stream else n for s, n in sizes.items()}
+            after = after if _product(program, after) <= _MEDIUM else sizes
             result += [
-                Trial(_legal(program, sizes), choice, False, tile, shift=x, cliff=stream) for x in _CLIFFS[: 1 + small]
+                Trial(_legal(program, after), choice, False, tile, shift=x, cliff=stream) for x in _CLIFFS[: 1 + small]
             ]
             result.append(Trial(few, choice, False, tile, poison=True))
-    return result
+    return result, needs
 
 
 def numbers(program: Program) -> frozenset[float]:
@@ -149,7 +186,7 @@ def _length(plan: str, role: Role, blocks: dict[str, int], tile: int) -> int:
     r = max((blocks.get(b, 1) for b in role.rows), default=0)
     few = 13  # more than there are patterns of rows
     table = {
-        "main": (max(s, r) + 1, 2 * s + 3, r + 1, 2),
+        "main": (max(s, r) + 1, 2 * s + 3, 2 * r + 3, 2),
         "tail": (max(few, s + 1), s + 1, few, 2),
         "grid": (r + 1, 2, r + 1, 3),
         "exact": (s, s, r, 1),
@@ -159,6 +196,8 @@ def _length(plan: str, role: Role, blocks: dict[str, int], tile: int) -> int:
         "no rows": (0, 1, 0, 1),
         "nothing": (0, 0, 0, 0),
         "low": (3, 3, few, 2),
+        "ascending": (3, 3, few, 2),
+        "descending": (3, 3, few, 2),
         "long": (s + r, 2 * s + 3, tile + 2, 2),
     }
     return table[plan][0 if s and r else 1 if s else 2 if r else 3]

@@ -28,6 +28,7 @@ HOST = {
     "_check_tensors": "a0326fcf68f715f145b08c6e0e8f88200cdf7ac5be213e90060b0079d2f50bcf",
     "_check_length": "8f81a7e662bfc9a0ab876bffbb9c4f389fabce3b7137cb70f2ded08d634b869b",
     "_check_scalar": "40aa30f35be73249aeed11e3911f1a243559fbd2dfabfc7f2fe341909c20ad8f",
+    "_check_limit": "6eae6bb2d212ac945baee6e8c45edf327a5d30f50d2d30daac6ddf34c27119c7",
     "_results": "32c81d4965b58486ffd648a80624620fe294e20d81a45fb588eb80c47e019bdc",
     "_pick": "74d3dbeb7746935f6f14f90f74c47af1335e76a74b04d371782dc8fd646a91a7",
     "_device": "7d88573ab662d4e7ae55ede1a78d633f2face95f79bcbbbdc24f2f41c0fd04c4",

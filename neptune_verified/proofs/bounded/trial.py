@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -37,6 +38,16 @@ def shapes_of(program: Program, sizes: Mapping[str, int | float]) -> dict[str, t
     return {t.name: tuple(max(0, extent(d, sizes)) for d in t.shape) for t in program.inputs}
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A program whose values were followed."""
+
+    kernel: ast.FunctionDef
+    arguments: dict[str, Item]
+    pid: int
+    access: Access
+
+
 class Evaluation:
     def __init__(
         self, file: KernelFile, program: Program, closed: Closed, trial: Trial, seed: int, opaque: bool = False
@@ -45,6 +56,8 @@ class Evaluation:
         self.domain = Domain(Field(PRIMES[seed % len(PRIMES)]), opaque, trial.shift > 0)
         self.followed, self.partial = 0, False
         self.config = ""
+        self.programs: list[Done] = []
+        self.memory: dict[str, Memory] = {}
         self.comparison = Comparison(self.domain, closed, trial)
 
     def record(self) -> Run:
@@ -105,8 +118,9 @@ class Evaluation:
         self._outputs(outcome)
         memory = tensors(program, self.domain, shapes, self.trial, self.seed)
         memory |= {name: Memory(name, shape, dtype) for name, (shape, dtype) in outcome.outputs.items()}
+        self.memory = memory
         known: dict[str, list[Where]] = {name: [] for name in outcome.outputs}
-        poison, self.followed, self.partial = False, 0, False
+        poison, self.followed, self.partial, self.programs = False, 0, False, []
         self.config = ", ".join(dict.fromkeys(x.config.name for x in outcome.launches))
         for k, launch in enumerate(outcome.launches):
             later = {a for x in outcome.launches[k + 1 :] for a in x.arguments if isinstance(a, str)}
@@ -149,10 +163,15 @@ class Evaluation:
         limit = _FOLLOWED["tl.dot" in ast.unparse(kernel)]
         all_of_them = n <= limit or any(a in memory and not memory[a].is_input for a in later)
         chosen = set(range(n)) if all_of_them else {0, 1, n - 1} if limit == 3 else {0, 1, n // 2, n - 2, n - 1}
+        if self.trial.follow is not None and not all_of_them:
+            chosen = {pid for pid in self.trial.follow if pid < n} or {0}
+        coverage.config = launch.config.name
         everyone = all_of_them or n <= _GRID or self.trial.whole
         self.partial |= not everyone
         for pid in range(n) if everyone else sorted(chosen):
             access = self._program(kernel, arguments, memory, pid, pid in chosen, coverage, scramble)
+            if access.values:
+                self.programs.append(Done(kernel, arguments, pid, access))
             poison |= access.poison
             self.followed += access.values
             for name, where, value in access.stores:
@@ -171,6 +190,10 @@ class Evaluation:
             if isinstance(a, str) and not memory[a].is_input and not memory[a].written.size:
                 memory[a].complete = True
 
+    def program_again(self, done: Done, memory: dict[str, Memory]) -> Access:
+        """The same program on other contents of the inputs."""
+        return self._program(done.kernel, done.arguments, memory, done.pid, True, Coverage(), False)
+
     def _program(
         self, kernel: ast.FunctionDef, arguments: dict[str, Item], memory: dict[str, Memory], pid: int, values: bool,
         coverage: Coverage, scramble: bool,
@@ -178,7 +201,7 @@ class Evaluation:
         access = Access(self.domain, memory, values, scramble)
         calls = Calls(self.domain, access, pid, self.file.helpers)
         try:
-            Interpreter(calls, arguments, coverage).run(kernel.body)
+            Interpreter(calls, arguments, coverage if values else Coverage()).run(kernel.body)
         except NeedsValues:
             return self._program(kernel, arguments, memory, pid, True, coverage, scramble)
         return access
