@@ -128,6 +128,8 @@ class Claims:
                 found = self.meaning(m, t, kind)
                 if found is not None:
                     root = self.outermost(found)
+                    if kind == "fin" and root is not found:
+                        return m.differ("O8", f"{found.name} is read before the loops around it have ended")
                     if not self.believe(m, root, t.indices, name, s.indices):
                         return False
                     if kind == "fin":
@@ -156,7 +158,7 @@ class Claims:
         """The carry that ``t`` is, if it is that of a value before, after or at the end of ..."""
         if kind == "old":
             carry = self.reading.starts.get(t.tensor)
-            return carry if carry is not None and carry.loop in m.inside else None
+            return carry if carry is not None and carry.loop in m.inside and not self.updated(m, carry) else None
         if kind == "fin":
             return self.reading.exits.get(t.tensor)
         for number in m.inside:
@@ -165,6 +167,10 @@ class Claims:
                 if isinstance(end, Read) and end.tensor == t.tensor and t.tensor in self.reading.definitions:
                     return carry
         return None
+
+    def updated(self, m: Matcher, carry: Carry) -> bool:
+        """A loop inside, in which the comparison is made, has updated the value since this one's iteration began."""
+        return any(c.before is carry.whole for n in m.inside for c in self.reading.loops[n].carried.values())
 
     def constant(self, m: Matcher, s: Read) -> Fraction | float | bool | None:
         """The value after its pass of a carried value that no loop of the text updates."""

@@ -1,0 +1,72 @@
+"""Texts that compute something else, or do something else, and must be refused. Each was once accepted."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pytest
+
+from neptune_verified.proofs.text import TextRefused, read_back
+from tests.accepted.harness import Built, build
+from tests.accepted.programs import CASES
+
+SOFTMAX = "output_over_the_stream_and_one_beside_it"
+
+
+@lru_cache
+def built(name: str = SOFTMAX) -> Built:
+    return build(CASES[name].graph(), name)
+
+
+def edited(b: Built, *edits: tuple[str, str]) -> str:
+    text = b.source
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def refused(b: Built, text: str, *ids: str) -> None:
+    with pytest.raises(TextRefused) as e:
+        read_back(b.loops, text, "interpret")
+    assert e.value.findings[0].id in ids, e.value
+
+
+def test_the_texts_that_are_edited_are_right() -> None:
+    for name in (SOFTMAX, "two_reduction_axes"):
+        read_back(built(name).loops, built(name).source, "interpret")
+
+
+def test_a_value_of_the_outer_loop_where_the_inner_loop_has_updated_it() -> None:
+    """All tiles of the inner loop but the last are lost."""
+    b = built("two_reduction_axes")
+    head = "    for x0 in range(0, P):\n"
+    text = edited(
+        b,
+        (head, f"{head}        kept = s_1\n        top = m_1\n"),
+        ("((s_1 * tl.exp((m_1 - t_20)))", "((kept * tl.exp((top - t_20)))"),
+        ("tl.maximum(m_1,", "tl.maximum(top,"),
+    )
+    refused(b, text, "O8")
+
+
+def test_a_store_that_leaves_out_the_elements_between_two_iterations() -> None:
+    b = built()
+    second = b.source.index("    for x0_start", b.source.index("    for x0_start") + 1)
+    loop = """    for x0_start in range(0, N, BLOCK_X0):
+        xs = tl.load(x_ptr + tl.cast(i, tl.int64) * stride_x_0 + tl.cast(x0_start, tl.int64) * stride_x_1, mask=t_4, other=0.0)
+        ps = p_ptr + tl.cast(i, tl.int64) * stride_p_0 + tl.cast(x0_start, tl.int64) * stride_p_1
+        tl.store(ps, tl.exp(xs - m) / s, mask=t_4)
+"""
+    refused(b, b.source[:second] + loop + b.source[b.source.index("    tl.store(lse_ptr") :], "O11")
+
+
+def test_two_unknown_integers_are_not_one() -> None:
+    """An unknown quotient and the unknown that it divides; rows from N on are left out."""
+    term = "tl.exp((x_tile_12 - t_19[:, None]))"
+    text = edited(
+        built(),
+        ("        x_tile_12 = ", "        w = ((i[:, None] // N) // M + (i[:, None] // N)) <= 0\n        x_tile_12 = "),
+        (f"tl.where((x0 < N)[None, :], {term}, 0.0)", f"tl.where((x0 < N)[None, :], tl.where(w, {term}, 0.0), 0.0)"),
+    )
+    refused(built(), text, "O13")
