@@ -184,7 +184,11 @@ class Memory:
                 digit = op("floordiv", element, const(counts[0], "int32")) if counts else element
                 conditions.append(op("lt", digit, self.grid.extents[n]))
             elif not n.startswith("lane?"):
-                conditions.append(covers(self.loop(a, n), element))
+                loop = self.loop(a, n)
+                conditions.append(covers(loop, element))
+                if not counts and loop.step > 1:  # no lane reaches the elements between two iterations
+                    past = op("floormod", op("sub", element, loop.low), const(loop.step, "int32"))
+                    conditions.append(op("eq", past, zero()))
         return both(*conditions)
 
 
