@@ -46,6 +46,7 @@ class Facts:
         self.solver.set("timeout", _MS)
         self.known: dict[Expr, z3.ArithRef] = {}
         self.names: dict[str, str] = {}
+        self.count = 0
         self.floats: list[tuple[Expr, bool]] = []
         #: Arbitrary indices that the facts speak of.
         self.indices: list[Expr] = []
@@ -101,17 +102,22 @@ class Facts:
         if isinstance(e, Read) and all(i.dtype in INTS for i in e.indices):
             x = self.element(e.tensor, e.indices, z3.IntSort(self.context))
         else:
-            x = z3.Int(f"?{len(self.known)}", ctx=self.context)
+            x = self.number()
         values = representable_ints(e.dtype)
         low, high = self.elements.get(e.tensor if isinstance(e, Read) else "", (values.start, values.stop - 1))
         self.side(z3.And(x >= low, x <= high))
         match e:
             case Op("floordiv" | "floormod" as name, (a, b)):
                 u, d = self.int(a), self.int(b)
-                q = x if name == "floordiv" else z3.Int(f"?q{len(self.known)}", ctx=self.context)
+                q = x if name == "floordiv" else self.number()
                 r = x if name == "floormod" else u - q * d
                 self.side(z3.Implies(d > 0, z3.And(u == q * d + r, 0 <= r, r < d)))
         return x
+
+    def number(self) -> z3.ArithRef:
+        """A new unknown."""
+        self.count += 1
+        return z3.Int(f"?{self.count}", ctx=self.context)
 
     def element(self, tensor: str, indices: tuple[Expr, ...], sort: z3.SortRef) -> z3.ExprRef:
         """An element that is loaded: the same one at equal indices."""
