@@ -70,3 +70,15 @@ def test_two_unknown_integers_are_not_one() -> None:
         (f"tl.where((x0 < N)[None, :], {term}, 0.0)", f"tl.where((x0 < N)[None, :], tl.where(w, {term}, 0.0), 0.0)"),
     )
     refused(built(), text, "O13")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        (f"def {SOFTMAX}(x,", f"def {SOFTMAX}(x: print('this runs when the file is imported'),"),
+        ("out=None, config=None):", "out=None, config: exec('') = None):"),
+        ("out=None, config=None):", "out=None, config=None) -> print('so does this'):"),
+    ],
+)
+def test_annotations_run(edit: tuple[str, str]) -> None:
+    refused(built(), edited(built(), edit), "O13")
