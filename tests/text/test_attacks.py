@@ -82,3 +82,13 @@ def test_two_unknown_integers_are_not_one() -> None:
 )
 def test_annotations_run(edit: tuple[str, str]) -> None:
     refused(built(), edited(built(), edit), "O13")
+
+
+def test_a_comment_that_is_a_statement_in_the_encoding_that_the_file_names() -> None:
+    for line in (r"# coding: unicode_escape \nprint('this runs')", "# vim: set fileencoding=utf-7 : +AAo-print(1)"):
+        refused(built(), edited(built(), ("# test\n", f"{line}\n")), "O13")
+        refused(built(), edited(built(), ("# test\n", f"# test\n{line}\n")), "O13")
+
+
+def test_what_python_refuses_after_parsing() -> None:
+    refused(built(), edited(built(), ("other=0.0)", "other=0.0, other=1.0)")), "O13")
