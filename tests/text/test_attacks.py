@@ -92,3 +92,8 @@ def test_a_comment_that_is_a_statement_in_the_encoding_that_the_file_names() -> 
 
 def test_what_python_refuses_after_parsing() -> None:
     refused(built(), edited(built(), ("other=0.0)", "other=0.0, other=1.0)")), "O13")
+
+
+@pytest.mark.parametrize("rows", ["M - 5", "-M", "M // N", "M % N"])
+def test_lengths_for_which_no_configuration_is_picked(rows: str) -> None:
+    refused(built(), edited(built(), ("_CONFIGS, M, config)", f"_CONFIGS, {rows}, config)")), "O13")
