@@ -97,3 +97,22 @@ def test_what_python_refuses_after_parsing() -> None:
 @pytest.mark.parametrize("rows", ["M - 5", "-M", "M // N", "M % N"])
 def test_lengths_for_which_no_configuration_is_picked(rows: str) -> None:
     refused(built(), edited(built(), ("_CONFIGS, M, config)", f"_CONFIGS, {rows}, config)")), "O13")
+
+
+def test_no_program_is_launched_though_there_are_results() -> None:
+    text = edited(
+        built(),
+        ('programs = -(-(M) // blocks["BLOCK_I"])', 'programs = -(-(M) // blocks["BLOCK_I"]) * min(N, 1)'),
+        ("    i = pid * BLOCK_I", "    d = pid % tl.minimum(N, 1)\n    i = (pid // tl.minimum(N, 1)) * BLOCK_I"),
+    )
+    refused(built(), text, "O11")
+
+
+def test_programs_are_launched_though_two_factors_are_negative() -> None:
+    """For M = 0 there is a program, of which the facts say that it does not exist."""
+    text = edited(
+        built(),
+        ('programs = -(-(M) // blocks["BLOCK_I"])', 'programs = -(-(M + 1) // blocks["BLOCK_I"]) * min(2 * M - 1, 1) * min(3 * M - 1, 1)'),
+        ("    i = pid * BLOCK_I", "    a = tl.minimum(2 * M - 1, 1)\n    b = tl.minimum(3 * M - 1, 1)\n    d = pid % a\n    e = (pid // a) % b\n    i = ((pid // a) // b) * BLOCK_I"),
+    )  # fmt: skip
+    refused(built(), text, "O11", "O12")

@@ -15,8 +15,25 @@ from neptune_verified.proofs.text.values import Access, opened
 
 
 class Memory:
-    def __init__(self, reading: Reading, facts: Facts, grid: Grid, shapes: dict[str, tuple[Expr, ...]]) -> None:
-        self.reading, self.facts, self.grid, self.shapes = reading, facts, grid, shapes
+    def __init__(
+        self, reading: Reading, facts: Facts, lengths: Facts, grid: Grid, shapes: dict[str, tuple[Expr, ...]]
+    ) -> None:
+        """``facts`` of every program; ``lengths``: those that hold where there is no program too."""
+        self.reading, self.facts, self.lengths, self.grid, self.shapes = reading, facts, lengths, grid, shapes
+
+    # -- programs ------------------------------------------------------------------------------------------
+
+    def programs(self, outputs: Iterable[str], line: int) -> None:
+        """The factors of the grid are lengths: two negative ones would launch programs of which nothing is proved. And
+        there are programs if an output has elements."""
+        one = const(1, "int32")
+        for f in self.grid.factors:
+            if not self.lengths.holds(op("le", zero(), f)):
+                raise Unproved("O11", f"a factor of the number of programs may be negative: {_text(f)}", line)
+            for name in outputs:
+                with self.lengths.assuming(*(op("le", one, n) for n in self.shapes[name])):
+                    if not self.lengths.holds(op("le", one, f)):
+                        raise Unproved("O11", f"no program may be launched, and {name} left unwritten: {_text(f)}", line)
 
     # -- integers ------------------------------------------------------------------------------------------
 

@@ -125,7 +125,9 @@ class _KernelProof:
 
     def prove(self) -> KernelProof:
         reading = self.read()
-        memory = Memory(reading, self.ground.facts(), self.grid, self.shapes)
+        lengths = Ground(self.program, self.launcher.checked, Grid([])).facts()
+        memory = Memory(reading, self.ground.facts(), lengths, self.grid, self.shapes)
+        memory.programs(self.outputs, self.launch.line)
         if not memory.facts.satisfiable():
             raise Unproved("O13", "the facts about lengths contradict each other, so nothing would be proved")
         integers = memory.integers()
