@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 import pytest
+from tvm import te
 
 from neptune_verified.proofs.text import TextRefused, read_back
-from tests.accepted.harness import Built, build
+from tests.accepted.harness import Built, Graph, build
 from tests.accepted.programs import CASES
 
 SOFTMAX = "output_over_the_stream_and_one_beside_it"
@@ -116,3 +118,22 @@ def test_programs_are_launched_though_two_factors_are_negative() -> None:
         ("    i = pid * BLOCK_I", "    a = tl.minimum(2 * M - 1, 1)\n    b = tl.minimum(3 * M - 1, 1)\n    d = pid % a\n    e = (pid // a) % b\n    i = ((pid // a) // b) * BLOCK_I"),
     )  # fmt: skip
     refused(built(), text, "O11", "O12")
+
+
+def test_two_stores_that_write_two_quarters_of_the_results() -> None:
+    x = te.placeholder((2, 64), "float32", "x")
+    y = te.compute((2, 64), lambda h, j: x[h, j] * 2.0, "y")
+    b = build(Graph(inputs=[x], outputs=[y]), "twice")
+    loop = """    for a in range({low}, {high}, BLOCK_J):
+        j = a + tl.arange(0, BLOCK_J)
+        v = tl.load(x_ptr + tl.cast(j, tl.int64) * stride_x_1 + tl.cast({row}, tl.int64) * stride_x_0)
+        tl.store(y_ptr + tl.cast(j, tl.int64) * stride_y_1 + tl.cast({row}, tl.int64) * stride_y_0, v * 2.0)
+"""
+    body = b.source[b.source.index("    pid = ") : b.source.index("#: Argument types")]
+    first, second = loop.format(low=0, high=32, row=0), loop.format(low=32, high=64, row=1)
+    wrong = b.source.replace(body, f"{first}{second}\n").replace('"BLOCK_J": 1024', '"BLOCK_J": 16')
+    count = re.search("programs = .*", wrong)
+    assert count
+    refused(b, wrong.replace(count.group(), "programs = 1"), "O11")
+    both = "".join(loop.format(low=low, high=low + 32, row=row) for row in (0, 1) for low in (0, 32))
+    refused(b, wrong.replace(f"{first}{second}", both).replace(count.group(), "programs = 1"), "O11")

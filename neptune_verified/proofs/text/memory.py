@@ -167,26 +167,29 @@ class Memory:
             with self.facts.assuming(*self.around(a.loops), *facts, *inside):
                 if not self.facts.holds(mask):
                     raise Unproved("O11", f"an element of {a.tensor} may be left unwritten: its lane is masked", a.line)
+        stream = {self.stream_dimension(a) for a in stores} if len(stores) > 1 else set()
+        if len(stream) > 1:
+            raise Unproved("O11", f"{first.tensor} is stored in loops over different dimensions", stores[1].line)
         for k, extent in enumerate(self.shapes[first.tensor]):
             element = size("element")
             with self.facts.assuming(*within(element, zero(), extent)):
                 reached = [self.reached(a, *self.parts(a)[k], element) for a in stores]
+                split = stream == {k}  # what one store leaves out the others write: in this dimension alone
                 union = reached[0]
                 for r in reached[1:]:
-                    union = op("or", union, r)
+                    union = op("or" if split else "and", union, r)
                 if not self.facts.holds(union):
                     raise Unproved("O11", f"elements of {first.tensor} are not written: dimension {k}", first.line)
-                if len(stores) > 1 and self.stream_dimension(stores, k):
+                if split:
                     for n, r in enumerate(reached):
                         for other in reached[n + 1 :]:
                             if not self.facts.fails(op("and", r, other)):
                                 raise Unproved("O11", f"elements of {first.tensor} may be written twice", first.line)
 
-    def stream_dimension(self, stores: list[Access], k: int) -> bool:
-        a = stores[0]
-        return any(n.startswith("lane?") or "#" in n for n in self.parts(a)[k][1]) and any(
-            "#" in n for n in self.parts(a)[k][1]
-        )
+    def stream_dimension(self, a: Access) -> int:
+        """The dimension whose index is made of the innermost loop's variable."""
+        innermost = self.reading.loops[a.loops[-1]].symbol
+        return next(k for k, (_, names) in enumerate(self.parts(a)) if getattr(innermost, "name", "") in names)
 
     def reached(self, a: Access, i: Expr, names: list[str], element: Expr) -> Expr:
         """Some values of the symbols give the element."""
