@@ -137,3 +137,19 @@ def test_two_stores_that_write_two_quarters_of_the_results() -> None:
     refused(b, wrong.replace(count.group(), "programs = 1"), "O11")
     both = "".join(loop.format(low=low, high=low + 32, row=row) for row in (0, 1) for low in (0, 32))
     refused(b, wrong.replace(f"{first}{second}", both).replace(count.group(), "programs = 1"), "O11")
+
+
+@pytest.mark.parametrize("name", ["pid", "element"])
+def test_lengths_with_the_names_of_the_proof(name: str) -> None:
+    """Half of the rows are written; or the program's index is taken for the number of rows."""
+    m, n = te.var(name), te.var("N")
+    x = te.placeholder((m, n), "float32", "x")
+    j = te.reduce_axis((0, n), "j")
+    b = build(Graph(inputs=[x], outputs=[te.compute((m,), lambda i: te.sum(x[i, j], axis=j), "s")]), "total")
+    read_back(b.loops, b.source, "interpret")
+    rows = re.search(r"programs = -\(-\((\w+)\)", b.source)
+    index = re.search(r"(\w+) = tl.program_id\(0\)", b.source)
+    assert rows and index
+    refused(b, b.source.replace(rows.group(), f"programs = -(-(({rows.group(1)} + 1) // 2)"), "O11")
+    start = f"{index.group(1)} * BLOCK_I"
+    refused(b, edited(b, (start, start.replace(index.group(1), rows.group(1)))), "O11", "O12", "O13")

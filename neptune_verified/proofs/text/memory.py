@@ -171,7 +171,7 @@ class Memory:
         if len(stream) > 1:
             raise Unproved("O11", f"{first.tensor} is stored in loops over different dimensions", stores[1].line)
         for k, extent in enumerate(self.shapes[first.tensor]):
-            element = size("element")
+            element = size("element?")  # no length has such a name
             with self.facts.assuming(*within(element, zero(), extent)):
                 reached = [self.reached(a, *self.parts(a)[k], element) for a in stores]
                 split = stream == {k}  # what one store leaves out the others write: in this dimension alone
