@@ -6,8 +6,9 @@ import re
 from functools import lru_cache
 
 import pytest
-from tvm import te
+from tvm import te, tirx
 
+from neptune_verified.frontend.te import finite_or_minus_infinity, neg_inf
 from neptune_verified.proofs.text import TextRefused, read_back
 from tests.accepted.harness import Built, Graph, build
 from tests.accepted.programs import CASES
@@ -153,3 +154,42 @@ def test_lengths_with_the_names_of_the_proof(name: str) -> None:
     refused(b, b.source.replace(rows.group(), f"programs = -(-(({rows.group(1)} + 1) // 2)"), "O11")
     start = f"{index.group(1)} * BLOCK_I"
     refused(b, edited(b, (start, start.replace(index.group(1), rows.group(1)))), "O11", "O12", "O13")
+
+
+PADDING = ("tl.exp((x_tile_12 - t_19[:, None])), 0.0)", "tl.exp((x_tile_12 - t_19[:, None])), {})")
+
+
+@pytest.mark.parametrize(
+    "zero",
+    [
+        "0.0 * tl.exp(t_19[:, None] * 1024.0)",  # 0 * inf
+        "0.0 / tl.exp(t_19[:, None] * -1024.0)",  # 0 / 0
+        "0.0 * (t_19[:, None] * 1267650600228229401496703205376.0)",
+    ],
+)
+def test_numbers_that_are_finite_in_mathematics_alone(zero: str) -> None:
+    refused(built(), edited(built(), (PADDING[0], PADDING[1].format(zero))), "O9", "O13")
+
+
+def test_kinds_of_a_value_that_has_no_more_than_the_name_of_a_carried_one() -> None:
+    """After its loop ``s`` is given another value, an infinity, which the second loop carries."""
+    g = Graph()
+    x = g.input("x")
+    g.facts = [finite_or_minus_infinity(x)]
+    m = g.row("m", te.max, lambda i, j: x[i, j])
+    dead = neg_inf("float32")
+    e = g.map("e", lambda i, j: tirx.if_then_else(x[i, j] == dead, 0.0, te.exp(x[i, j] - m[i])))
+    s = g.row("s", te.sum, lambda i, j: e[i, j])
+    b = build(g.returns(g.map("p", lambda i, j: tirx.if_then_else(s[i] == 0.0, 0.0, e[i, j] / s[i]))), "weights")
+    read_back(b.loops, b.source, "interpret")
+    second, end = b.source.rindex("    for x0_start"), b.source.index("#: Argument types")
+    assert second > b.source.index("    for x0_start")
+    loop = b.source[second:end].replace("    for x0_start in range(0, N, BLOCK_X0):\n", "")
+    name = re.search(r"    (s(?:_\d+)?) = tl.full", b.source)
+    assert name
+    own = name.group(1)
+    loop = re.sub(rf"\b{own}\b(?=\[|\s|\))", "kept", loop).replace(", 0.0, (", f", 0.0 * {own}[:, None], (")
+    assert f"0.0 * {own}" in loop, loop
+    head = f"    kept = {own}\n    {own} = tl.full([BLOCK_I], float('inf'), tl.float32)\n"
+    again = f"    for x0_start in range(0, N, BLOCK_X0):\n        {own} = {own} * 1.0\n"
+    refused(b, b.source[:second] + head + again + loop + b.source[end:], "O13")

@@ -123,4 +123,4 @@ class Ground:
         return facts
 
 
-__all__ = ["Ground", "Grid", "cdiv_sum", "with_blocks"]
+__all__ = ["Grid", "Ground", "cdiv_sum", "with_blocks"]

@@ -33,9 +33,9 @@ from neptune_verified.ir.expr import (
     substitute,
     subterms,
 )
-from neptune_verified.ir.kinds import FINITE, UNDEF, ZERO, KindAnalysis
+from neptune_verified.ir.kinds import EXTENDED, FINITE, UNDEF, ZERO, KindAnalysis
 from neptune_verified.proofs.text.findings import Unproved
-from neptune_verified.proofs.text.fold import COMPARE, arithmetic, plain
+from neptune_verified.proofs.text.fold import COMPARE, arithmetic, plain, widens
 from neptune_verified.proofs.text.integers import Facts, is_integer, within, zero
 from neptune_verified.proofs.text.powers import expansions
 from neptune_verified.proofs.text.reader import Reading
@@ -422,7 +422,7 @@ class Matcher:
                 return self.claims.constant(self, e)
             case Op("mul", (a, b)):
                 x, y = self.constant_of(a), self.constant_of(b)
-                if x == 0 and self.finite(b) or y == 0 and self.finite(a):
+                if (x == 0 and self.finite(b)) or (y == 0 and self.finite(a)):
                     return Fraction(0)
                 return None if x is None or y is None else arithmetic("mul", [x, y])
             case Op("div", (a, b)):
@@ -454,8 +454,12 @@ class Matcher:
         return bool(self.kinds(e) <= FINITE)
 
     def kinds(self, e: Expr) -> frozenset[str]:
-        """Kinds of a value; of what the program declares, and of carried values."""
-        return self.claims.kinds(self, self.head(e))
+        """Kinds of a number of an input, or of a carried value of the loop program. What is computed may overflow, or
+        underflow to 0, where its mathematics does not, so nothing is known of it."""
+        e = self.head(e)
+        while isinstance(e, Op) and e.name == "cast" and widens(e.args[0].dtype, e.dtype):
+            e = self.head(e.args[0])
+        return self.claims.kinds(self, e) if isinstance(e, Read) else EXTENDED | {UNDEF}
 
 
 def _reduce_rest(e: Reduce, axis_: object, rest: tuple[object, ...], index: Expr) -> Expr:

@@ -28,7 +28,6 @@ from neptune_verified.proofs.text.states import States, roundable
 from neptune_verified.proofs.text.syntax import Config, FileText, KernelText, parse
 from neptune_verified.proofs.text.values import Access, Pointer, Stride, Tile, Value, opened
 
-
 _ABI = {
     "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "int8": "i8", "int16": "i16",
     "int32": "i32", "int64": "i64", "uint8": "u8", "bool": "i1",
