@@ -193,3 +193,40 @@ def test_kinds_of_a_value_that_has_no_more_than_the_name_of_a_carried_one() -> N
     head = f"    kept = {own}\n    {own} = tl.full([BLOCK_I], float('inf'), tl.float32)\n"
     again = f"    for x0_start in range(0, N, BLOCK_X0):\n        {own} = {own} * 1.0\n"
     refused(b, b.source[:second] + head + again + loop + b.source[end:], "O13")
+
+
+def test_constants_that_are_rounded_or_overflow_on_the_way() -> None:
+    for zero in (
+        "tl.full([1, 1], 1267650600228229401496703205376.0, tl.float32) * 1267650600228229401496703205376.0 * 0.0",
+        "tl.full([1, 1], 16777216.0, tl.float32) + 1.0 - 16777217.0 + 0.0",
+    ):
+        text = edited(built(), (PADDING[0], PADDING[1].format(f"({zero})")))
+        refused(built(), text, "O13", "O9", "O16")
+    one = "(tl.full([1], 16777216.0, tl.float32) + 1.0) - 16777216.0"
+    g = Graph()
+    x = g.input("x", (g.M,))
+    b = build(g.returns(g.each("y", lambda i: tirx.if_then_else(x[i] < 0.0, 1.0, x[i]))), "ones")
+    read_back(b.loops, b.source, "interpret")
+    refused(b, edited(b, (", 1.0, ", f", {one}, ")), "O13", "O16")
+
+
+def test_a_number_that_is_not_equal_to_itself() -> None:
+    """The difference of two infinities; and an input at a masked position, which may be NaN."""
+    odd = "w = tl.full([1, 1], float('inf'), tl.float32) - float('inf')"
+    text = edited(
+        built(),
+        ("        x_tile_12 = ", f"        {odd}\n        x_tile_12 = "),
+        (PADDING[0], "tl.where(w == w, tl.exp((x_tile_12 - t_19[:, None])), 0.0), 0.0)"),
+    )
+    refused(built(), text, "O13")
+    g = Graph()
+    x = g.input("x")
+    s = g.row("s", te.sum, lambda i, j: tirx.if_then_else(j < 5, x[i, j], 0.0))
+    b = build(g.returns(s), "first")
+    read_back(b.loops, b.source, "interpret")
+    found = re.search(r"tl.where\(\(x0 < 5\)\[None, :\], (\w+), 0.0\)", b.source)
+    assert found
+    tile = found.group(1)
+    loaded = re.sub(r"mask=.*, other", "mask=(i < M)[:, None] & (x0 < N)[None, :], other", b.source)
+    leak = f"tl.where((x0 < 5)[None, :], {tile}, tl.where({tile} == {tile}, 0.0, {tile}))"
+    refused(b, loaded.replace(found.group(), leak), "O9", "O13")

@@ -34,6 +34,7 @@ from neptune_verified.ir.expr import (
     subterms,
 )
 from neptune_verified.ir.kinds import EXTENDED, FINITE, UNDEF, ZERO, KindAnalysis
+from neptune_verified.proofs.text.calls import exact
 from neptune_verified.proofs.text.findings import Unproved
 from neptune_verified.proofs.text.fold import COMPARE, arithmetic, plain, widens
 from neptune_verified.proofs.text.integers import Facts, is_integer, within, zero
@@ -286,7 +287,7 @@ class Matcher:
             if name == "ne":
                 known = self.compared(op("eq", a, b))
                 return None if known is None else not known
-            if a is b:
+            if a is b and UNDEF not in self.kinds(a):  # NaN is not equal to itself
                 return name != "lt"
             x, y = self.constant_of(a), self.constant_of(b)
             if x is not None and y is not None:
@@ -413,8 +414,13 @@ class Matcher:
                 return e
 
     def constant_of(self, e: Expr) -> Fraction | float | bool | None:
-        """The constant that ``e`` is certain to be, if it is one; 0 times a finite value is 0."""
+        """The constant that ``e`` is certain to be, if it is one, with no rounding on the way; 0 times a finite value is 0."""
         e = self.head(e)
+        value = self._constant_of(e)
+        rounded = isinstance(value, Fraction) and e.dtype in FLOATS and not exact(value, e.dtype)
+        return None if rounded else value
+
+    def _constant_of(self, e: Expr) -> Fraction | float | bool | None:
         match e:
             case Const(value):
                 return value
