@@ -230,3 +230,35 @@ def test_a_number_that_is_not_equal_to_itself() -> None:
     loaded = re.sub(r"mask=.*, other", "mask=(i < M)[:, None] & (x0 < N)[None, :], other", b.source)
     leak = f"tl.where((x0 < 5)[None, :], {tile}, tl.where({tile} == {tile}, 0.0, {tile}))"
     refused(b, loaded.replace(found.group(), leak), "O9", "O13")
+
+
+def test_numbers_that_become_tiles_of_32_bits_when_they_are_given_a_name() -> None:
+    seen = "        c = 65536\n        e = c * c\n        g = tl.cast(x0, tl.int64) < e\n        x_tile_12 = "
+    text = edited(
+        built(),
+        ("        x_tile_12 = ", seen),
+        ("tl.where((x0 < N)[None, :], tl.exp((x_tile_12", "tl.where(((x0 < N) & g)[None, :], tl.exp((x_tile_12"),
+    )
+    refused(built(), text, "O12")
+    refused(built(), text.replace("c = 65536", "c = 0.5"), "O16", "O12", "O13")
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [("    M, N,\n", "    M, range,\n"), ("N, BLOCK_X0", "range, BLOCK_X0"), ("< N", "< range"), ('"N": "i32"', '"range": "i32"')],
+        [("for x0_start in", "for tl in"), ("x0_start +", "tl +")],
+        [("    x_ptr, lse_ptr, p_ptr,\n", "    BLOCK_Q: tl.constexpr, x_ptr, lse_ptr, p_ptr,\n"), ('"BLOCK_I": 4', '"BLOCK_Q": 1, "BLOCK_I": 4')],
+        [("    BLOCK_I: tl.constexpr,\n", "    num_warps: tl.constexpr, BLOCK_I: tl.constexpr,\n"), ('"BLOCK_I": 4', '"num_warps": 4, "BLOCK_I": 4')],
+    ],
+)  # fmt: skip
+def test_kernels_that_cannot_run(edits: list[tuple[str, str]]) -> None:
+    refused(built(), edited(built(), *edits), "O13")
+
+
+def test_what_the_reader_cannot_handle_is_refused() -> None:
+    huge = f"0.0 * (1{'0' * 400} / 3), m_new)"
+    refused(built(), edited(built(), ('== float("-inf")), 0.0, m_new)', f'== float("-inf")), {huge}')), "O13")
+    loop = "    for x0_start in range(0, N, BLOCK_X0):\n"
+    again = f"{loop}        for t_4 in range(0, 3):\n            zz = t_4 + 1\n"
+    refused(built(), edited(built(), (loop, again)), "O13")

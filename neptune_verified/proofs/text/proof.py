@@ -70,6 +70,8 @@ def read_back(loops: LoopProgram, source: str, target: str, definition: str | No
         check_hoists(loops)
     except Unproved as e:
         raise TextRefused(_finding(e)) from None
+    except Exception as e:
+        raise TextRefused(_unreadable(e, "kernel.py")) from None
     if len(launcher.launches) != len(loops.nests):
         what = f"{len(launcher.launches)} launches, where the loop program has {len(loops.nests)} kernels"
         raise TextRefused(Finding("O13", "kernel.py", what))
@@ -85,9 +87,8 @@ def read_back(loops: LoopProgram, source: str, target: str, definition: str | No
                 proofs.append(_KernelProof(file, loops, launcher, launch, nest, config).prove())
             except Unproved as e:
                 raise TextRefused(_finding(e, f", {launch.kernel}, {config.name}")) from None
-            except (ValueError, RecursionError) as e:  # an expression that the reader cannot handle proves nothing
-                what = f"it cannot be read: {type(e).__name__}: {str(e)[:200]}"
-                raise TextRefused(Finding("O13", f"kernel.py:1, {launch.kernel}, {config.name}", what)) from None
+            except Exception as e:
+                raise TextRefused(_unreadable(e, f"kernel.py:1, {launch.kernel}, {config.name}")) from None
     return TextProof(tuple(proofs))
 
 
@@ -101,6 +102,11 @@ def _header(file: FileText, loops: LoopProgram, target: str, definition: str | N
 
 def _finding(e: Unproved, more: str = "") -> Finding:
     return Finding(e.id, f"kernel.py:{e.line or 1}{more}", e.what)
+
+
+def _unreadable(e: Exception, where: str) -> Finding:
+    """What the reader cannot handle proves nothing, whatever it fails with."""
+    return Finding("O13", where, f"it cannot be read: {type(e).__name__}: {str(e)[:200]}")
 
 
 class _KernelProof:
@@ -170,6 +176,8 @@ class _KernelProof:
                 env[name] = Tile((), size(what, dtype))
         ranks = {name: len(shape) for name, shape in self.shapes.items()}
         reader = Reader(env, self.dtypes, ranks, self.file.device, self.grid)
+        for name in env:
+            reader.named(name)
         reader.block(self.text.body)
         return reader.found
 

@@ -124,6 +124,8 @@ def _kernel(s: ast.FunctionDef) -> KernelText:
     if any(ast.unparse(x.annotation) != "tl.constexpr" for x in a.args if x.annotation is not None):
         raise Unproved("O13", f"{s.name} has a parameter of an unknown kind", s.lineno)
     names = [x.arg for x in a.args]
+    if names[len(names) - len(blocks) :] != blocks or set(blocks) & set(_KEYWORD_TYPES):
+        raise Unproved("O13", f"{s.name} takes its blocks, which are given by name, before other parameters", s.lineno)
     return KernelText(s.name, [n for n in names if n not in blocks], blocks, s.body, s.lineno)
 
 
