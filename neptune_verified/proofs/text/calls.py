@@ -307,7 +307,7 @@ def exact(v: bool | int | float, dtype: str) -> bool:
 
 def representable_ints(dtype: str) -> range:
     bits = int(dtype.lstrip("uint"))
-    return range(0, 2**bits) if dtype.startswith("u") else range(-(2 ** (bits - 1)), 2 ** (bits - 1))
+    return range(2**bits) if dtype.startswith("u") else range(-(2 ** (bits - 1)), 2 ** (bits - 1))
 
 
 def _int(e: ast.expr) -> int:

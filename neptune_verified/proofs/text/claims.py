@@ -21,6 +21,7 @@ from itertools import permutations
 from typing import Protocol
 
 from neptune_verified.ir.expr import (
+    FLOATS,
     INTS,
     REDUCERS,
     TRUE,
@@ -38,10 +39,8 @@ from neptune_verified.ir.expr import (
     size,
     substitute,
     subterms,
-    transform,
-    var,
 )
-from neptune_verified.ir.kinds import EXTENDED, NINF, TRUTH, UNDEF, Kinds, KindAnalysis
+from neptune_verified.ir.kinds import EXTENDED, NINF, TRUTH, UNDEF, KindAnalysis, Kinds
 from neptune_verified.proofs.text.findings import Unproved
 from neptune_verified.proofs.text.integers import Facts, within, zero
 from neptune_verified.proofs.text.match import Matcher
@@ -117,7 +116,7 @@ def partners(reading: Reading, names: list[str]) -> dict[str, str]:
     for n in names:
         if n not in found.values():
             like = [v for v in own if v not in found and re.fullmatch(re.escape(n) + r"_\d+", v)]
-            found |= {v: n for v in like[:1]}
+            found |= dict.fromkeys(like[:1], n)
     return found
 
 
@@ -151,6 +150,8 @@ class Claims:
                 found = self.meaning(m, t, kind)
                 if found is not None:
                     root = self.outermost(found)
+                    if kind == "fin" and root is not found:
+                        return m.differ("O8", f"{found.name} is read before the loops around it have ended")
                     if not self.believe(m, root, t.indices, name, s.indices):
                         return False
                     if kind == "fin":
@@ -179,7 +180,7 @@ class Claims:
         """The carry that ``t`` is, if it is that of a value before, after or at the end of ..."""
         if kind == "old":
             carry = self.reading.starts.get(t.tensor)
-            return carry if carry is not None and carry.loop in m.inside else None
+            return carry if carry is not None and carry.loop in m.inside and not self.updated(m, carry) else None
         if kind == "fin":
             return self.reading.exits.get(t.tensor)
         for number in m.inside:
@@ -188,6 +189,10 @@ class Claims:
                 if isinstance(end, Read) and end.tensor == t.tensor and t.tensor in self.reading.definitions:
                     return carry
         return None
+
+    def updated(self, m: Matcher, carry: Carry) -> bool:
+        """A loop inside, in which the comparison is made, has updated the value since this one's iteration began."""
+        return any(c.before is carry.whole for n in m.inside for c in self.reading.loops[n].carried.values())
 
     def constant(self, m: Matcher, s: Read) -> Fraction | float | bool | None:
         """The value after its pass of a carried value that no loop of the text updates."""
@@ -273,40 +278,19 @@ class Claims:
 
     # -- kinds ---------------------------------------------------------------------------------------------
 
-    def kinds(self, m: Matcher, e: Expr) -> Kinds:
-        given: dict[Expr, Kinds] = {}
-        # Values after a tile, which the claims say are carried values.
-        ends = {
-            end.tensor: self.partners[carry.name]
-            for n in m.inside
-            for carry in self.reading.loops[n].carried.values()
-            if isinstance(end := carry.update[1], Read) and carry.name in self.partners
-        }
-
-        def fn(x: Expr) -> Expr | None:
-            if not isinstance(x, Read):
-                return None
-            if x.tensor in self.reading.definitions and x.tensor not in ends:
-                return transform(m.head(x), fn)
-            symbol = var(f"{x.tensor}?{len(given)}", x.dtype)
-            if x.tensor in ends:
-                found = self.carried_kinds(ends[x.tensor])
-            elif x.tensor.startswith("@"):
-                found = self.carried_kinds(x.tensor.split(":", 1)[1])
-            elif x.tensor in self.reading.starts and self.partners.get(self.reading.starts[x.tensor].name):
-                found = self.carried_kinds(self.partners[self.reading.starts[x.tensor].name])
-            elif x.tensor in self.analysis.shapes and x.dtype != "bool":
-                found = self.analysis.declared(x.tensor) | ({UNDEF} if m.hides(x) else set())
-            else:
-                found = TRUTH if x.dtype == "bool" else EXTENDED | {UNDEF}
-            for point, kind in ((float("-inf"), NINF), (0, "zero"), (float("inf"), "+inf")):
-                if x.dtype.startswith(("float", "bfloat")) and m.compared(op("eq", x, const(point, x.dtype))) is False:
-                    found -= {kind}
-            given[symbol] = found
-            return symbol
-
-        opened_ = transform(e, fn)
-        return self.analysis.under(given).of(opened_)
+    def kinds(self, m: Matcher, x: Read) -> Kinds:
+        if x.dtype == "bool":
+            return TRUTH
+        if x.tensor.startswith("@"):
+            found = self.carried_kinds(x.tensor.split(":", 1)[1])
+        elif x.tensor in self.analysis.shapes:
+            found = self.analysis.declared(x.tensor) | ({UNDEF} if m.hides(x) else set())
+        else:
+            found = EXTENDED | {UNDEF}
+        for point, kind in ((float("-inf"), NINF), (0, "zero"), (float("inf"), "+inf")):
+            if x.dtype in FLOATS and m.compared(op("eq", x, const(point, x.dtype))) is False:
+                found -= {kind}
+        return found
 
     def carried_kinds(self, name: str) -> Kinds:
         """A carried value over any part of its stream."""

@@ -121,7 +121,7 @@ class Facts:
                 u, d = self.int(a), self.int(b)
                 q = x if name == "floordiv" else z3.Int(self.fresh("q"), ctx=self.context)
                 r = x if name == "floormod" else u - q * d
-                self.side(z3.Implies(d > 0, z3.And(u == q * d + r, 0 <= r, r < d)))
+                self.side(z3.Implies(d > 0, z3.And(u == q * d + r, r >= 0, r < d)))
         return x
 
     def fresh(self, kind: str) -> str:

@@ -34,7 +34,7 @@ class Grid:
         self.factors = [f for f in factors if not (isinstance(f, Const) and f.value == 1)]
         self.states: dict[str, list[Expr]] = {}
         self.extents: dict[str, Expr] = {}
-        self.start = self.state("pid", self.factors)
+        self.start = self.state("pid?", self.factors)
 
     def state(self, name: str, left: list[Expr]) -> Expr:
         """The program index divided by what was taken off: a number below the product of the factors left."""
@@ -123,4 +123,4 @@ class Ground:
         return facts
 
 
-__all__ = ["Ground", "Grid", "cdiv_sum", "with_blocks"]
+__all__ = ["Grid", "Ground", "cdiv_sum", "with_blocks"]

@@ -13,6 +13,8 @@ from neptune_verified.ir.expr import FLOATS, Const, Expr, Op, Size, const, op, s
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.program import Assumption
 from neptune_verified.proofs.text.findings import Unproved, at
+from neptune_verified.proofs.text.integers import zero
+from neptune_verified.proofs.text.launch import Grid, Ground
 from neptune_verified.proofs.text.syntax import FileText
 
 _KINDS = {"int": ("int", "an int"), "float": ("(int, float)", "a number")}
@@ -76,7 +78,10 @@ class LauncherReader:
         own = [x.arg for x in a.args], [x.arg for x in a.kwonlyargs]
         wanted = [t.name for t in self.program.inputs], [*scalars, "out", "config"]
         defaults = [None if d is None else ast.unparse(d) for d in a.kw_defaults]
-        if own != wanted or a.vararg or a.kwarg or a.posonlyargs or a.defaults or f.decorator_list:
+        plain = not (a.vararg or a.kwarg or a.posonlyargs or a.defaults or f.decorator_list)
+        # Annotations are expressions that run when the file is imported.
+        plain = plain and not (f.returns or any(x.annotation for x in (*a.args, *a.kwonlyargs)) or getattr(f, "type_params", ()))
+        if own != wanted or not plain:
             raise Unproved("O13", f"the launcher's parameters are {own}, should be {wanted}", f.lineno)
         if defaults != [*([None] * len(scalars)), "None", "None"]:
             raise Unproved("O13", "a parameter of the launcher has a value of its own", f.lineno)
@@ -216,8 +221,8 @@ class LauncherReader:
         if not (isinstance(table, ast.Name) and table.id in self.file.tables) or ast.unparse(config) != "config":
             raise Unproved("O13", f"{ast.unparse(table)} is no table of tile configurations")
         low = self.expr(rows)  # any number >= 0 picks some entry: the last one asks for no rows
-        if isinstance(low, Const) and low.value < 0:
-            raise Unproved("O13", "no configuration is picked")
+        if not self.holds(op("le", zero(low.dtype), low)):
+            raise Unproved("O13", "there may be lengths for which no configuration is picked")
         self.table, self.programs = table.id, None
 
     def launch(self, w: ast.With) -> None:
@@ -280,6 +285,10 @@ class LauncherReader:
                 return [op("floordiv", op("add", self.expr(x), op("sub", block, const(1, "int32"))), block)]
         return [self.expr(e)]
 
+    def holds(self, c: Expr) -> bool:
+        """Certain of the lengths, as far as they were checked until here."""
+        return Ground(self.program, self.found.checked, Grid([])).facts().holds(c)
+
     def expr(self, e: ast.expr) -> Expr:
         match e:
             case ast.Constant(value=int() as n) if type(n) is int:
@@ -289,6 +298,8 @@ class LauncherReader:
             case ast.UnaryOp(op=ast.USub(), operand=x):
                 return op("neg", self.expr(x))
             case ast.BinOp(left=a, op=o, right=b) if type(o) in _OPS:  # Python's // and % round down
+                if isinstance(o, ast.FloorDiv | ast.Mod) and not self.holds(op("lt", zero(), self.expr(b))):
+                    raise Unproved("O13", f"{ast.unparse(e)[:60]} may divide by 0")
                 return op(_OPS[type(o)], self.expr(a), self.expr(b))
             case ast.Call(func=ast.Name(id="max" | "min" as name), args=[a, b], keywords=[]):
                 return op(name, self.expr(a), self.expr(b))

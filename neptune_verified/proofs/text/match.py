@@ -33,9 +33,10 @@ from neptune_verified.ir.expr import (
     substitute,
     subterms,
 )
-from neptune_verified.ir.kinds import FINITE, UNDEF, ZERO, KindAnalysis
+from neptune_verified.ir.kinds import EXTENDED, FINITE, UNDEF, ZERO, KindAnalysis
+from neptune_verified.proofs.text.calls import exact
 from neptune_verified.proofs.text.findings import Unproved
-from neptune_verified.proofs.text.fold import COMPARE, arithmetic, plain
+from neptune_verified.proofs.text.fold import COMPARE, arithmetic, plain, widens
 from neptune_verified.proofs.text.integers import Facts, is_integer, within, zero
 from neptune_verified.proofs.text.powers import expansions
 from neptune_verified.proofs.text.reader import Reading
@@ -286,7 +287,7 @@ class Matcher:
             if name == "ne":
                 known = self.compared(op("eq", a, b))
                 return None if known is None else not known
-            if a is b:
+            if a is b and UNDEF not in self.kinds(a):  # NaN is not equal to itself
                 return name != "lt"
             x, y = self.constant_of(a), self.constant_of(b)
             if x is not None and y is not None:
@@ -413,8 +414,13 @@ class Matcher:
                 return e
 
     def constant_of(self, e: Expr) -> Fraction | float | bool | None:
-        """The constant that ``e`` is certain to be, if it is one; 0 times a finite value is 0."""
+        """The constant that ``e`` is certain to be, if it is one, with no rounding on the way; 0 times a finite value is 0."""
         e = self.head(e)
+        value = self._constant_of(e)
+        rounded = isinstance(value, Fraction) and e.dtype in FLOATS and not exact(value, e.dtype)
+        return None if rounded else value
+
+    def _constant_of(self, e: Expr) -> Fraction | float | bool | None:
         match e:
             case Const(value):
                 return value
@@ -422,7 +428,7 @@ class Matcher:
                 return self.claims.constant(self, e)
             case Op("mul", (a, b)):
                 x, y = self.constant_of(a), self.constant_of(b)
-                if x == 0 and self.finite(b) or y == 0 and self.finite(a):
+                if (x == 0 and self.finite(b)) or (y == 0 and self.finite(a)):
                     return Fraction(0)
                 return None if x is None or y is None else arithmetic("mul", [x, y])
             case Op("div", (a, b)):
@@ -454,8 +460,12 @@ class Matcher:
         return bool(self.kinds(e) <= FINITE)
 
     def kinds(self, e: Expr) -> frozenset[str]:
-        """Kinds of a value; of what the program declares, and of carried values."""
-        return self.claims.kinds(self, self.head(e))
+        """Kinds of a number of an input, or of a carried value of the loop program. What is computed may overflow, or
+        underflow to 0, where its mathematics does not, so nothing is known of it."""
+        e = self.head(e)
+        while isinstance(e, Op) and e.name == "cast" and widens(e.args[0].dtype, e.dtype):
+            e = self.head(e.args[0])
+        return self.claims.kinds(self, e) if isinstance(e, Read) else EXTENDED | {UNDEF}
 
 
 def _reduce_rest(e: Reduce, axis_: object, rest: tuple[object, ...], index: Expr) -> Expr:

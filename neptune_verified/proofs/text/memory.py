@@ -15,8 +15,25 @@ from neptune_verified.proofs.text.values import Access, opened
 
 
 class Memory:
-    def __init__(self, reading: Reading, facts: Facts, grid: Grid, shapes: dict[str, tuple[Expr, ...]]) -> None:
-        self.reading, self.facts, self.grid, self.shapes = reading, facts, grid, shapes
+    def __init__(
+        self, reading: Reading, facts: Facts, lengths: Facts, grid: Grid, shapes: dict[str, tuple[Expr, ...]]
+    ) -> None:
+        """``facts`` of every program; ``lengths``: those that hold where there is no program too."""
+        self.reading, self.facts, self.lengths, self.grid, self.shapes = reading, facts, lengths, grid, shapes
+
+    # -- programs ------------------------------------------------------------------------------------------
+
+    def programs(self, outputs: Iterable[str], line: int) -> None:
+        """The factors of the grid are lengths: two negative ones would launch programs of which nothing is proved. And
+        there are programs if an output has elements."""
+        one = const(1, "int32")
+        for f in self.grid.factors:
+            if not self.lengths.holds(op("le", zero(), f)):
+                raise Unproved("O11", f"a factor of the number of programs may be negative: {_text(f)}", line)
+            for name in outputs:
+                with self.lengths.assuming(*(op("le", one, n) for n in self.shapes[name])):
+                    if not self.lengths.holds(op("le", one, f)):
+                        raise Unproved("O11", f"no program may be launched, and {name} left unwritten: {_text(f)}", line)
 
     # -- integers ------------------------------------------------------------------------------------------
 
@@ -150,26 +167,29 @@ class Memory:
             with self.facts.assuming(*self.around(a.loops), *facts, *inside):
                 if not self.facts.holds(mask):
                     raise Unproved("O11", f"an element of {a.tensor} may be left unwritten: its lane is masked", a.line)
+        stream = {self.stream_dimension(a) for a in stores} if len(stores) > 1 else set()
+        if len(stream) > 1:
+            raise Unproved("O11", f"{first.tensor} is stored in loops over different dimensions", stores[1].line)
         for k, extent in enumerate(self.shapes[first.tensor]):
-            element = size("element")
+            element = size("element?")  # no length has such a name
             with self.facts.assuming(*within(element, zero(), extent)):
                 reached = [self.reached(a, *self.parts(a)[k], element) for a in stores]
+                split = stream == {k}  # what one store leaves out the others write: in this dimension alone
                 union = reached[0]
                 for r in reached[1:]:
-                    union = op("or", union, r)
+                    union = op("or" if split else "and", union, r)
                 if not self.facts.holds(union):
                     raise Unproved("O11", f"elements of {first.tensor} are not written: dimension {k}", first.line)
-                if len(stores) > 1 and self.stream_dimension(stores, k):
+                if split:
                     for n, r in enumerate(reached):
                         for other in reached[n + 1 :]:
                             if not self.facts.fails(op("and", r, other)):
                                 raise Unproved("O11", f"elements of {first.tensor} may be written twice", first.line)
 
-    def stream_dimension(self, stores: list[Access], k: int) -> bool:
-        a = stores[0]
-        return any(n.startswith("lane?") or "#" in n for n in self.parts(a)[k][1]) and any(
-            "#" in n for n in self.parts(a)[k][1]
-        )
+    def stream_dimension(self, a: Access) -> int:
+        """The dimension whose index is made of the innermost loop's variable."""
+        innermost = self.reading.loops[a.loops[-1]].symbol
+        return next(k for k, (_, names) in enumerate(self.parts(a)) if getattr(innermost, "name", "") in names)
 
     def reached(self, a: Access, i: Expr, names: list[str], element: Expr) -> Expr:
         """Some values of the symbols give the element."""
@@ -184,7 +204,11 @@ class Memory:
                 digit = op("floordiv", element, const(counts[0], "int32")) if counts else element
                 conditions.append(op("lt", digit, self.grid.extents[n]))
             elif not n.startswith("lane?"):
-                conditions.append(covers(self.loop(a, n), element))
+                loop = self.loop(a, n)
+                conditions.append(covers(loop, element))
+                if not counts and loop.step > 1:  # no lane reaches the elements between two iterations
+                    past = op("floormod", op("sub", element, loop.low), const(loop.step, "int32"))
+                    conditions.append(op("eq", past, zero()))
         return both(*conditions)
 
 

@@ -28,7 +28,6 @@ from neptune_verified.proofs.text.states import States, roundable
 from neptune_verified.proofs.text.syntax import Config, FileText, KernelText, parse
 from neptune_verified.proofs.text.values import Access, Pointer, Stride, Tile, Value, opened
 
-
 _ABI = {
     "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "int8": "i8", "int16": "i16",
     "int32": "i32", "int64": "i64", "uint8": "u8", "bool": "i1",
@@ -72,6 +71,8 @@ def read_back(loops: LoopProgram, source: str, target: str, definition: str | No
         check_hoists(loops)
     except Unproved as e:
         raise TextRefused(_finding(e)) from None
+    except Exception as e:
+        raise TextRefused(_unreadable(e, "kernel.py")) from None
     if len(launcher.launches) != len(loops.nests):
         what = f"{len(launcher.launches)} launches, where the loop program has {len(loops.nests)} kernels"
         raise TextRefused(Finding("O13", "kernel.py", what))
@@ -87,9 +88,8 @@ def read_back(loops: LoopProgram, source: str, target: str, definition: str | No
                 proofs.append(_KernelProof(file, loops, launcher, launch, nest, config).prove())
             except Unproved as e:
                 raise TextRefused(_finding(e, f", {launch.kernel}, {config.name}")) from None
-            except (ValueError, RecursionError) as e:  # an expression that the reader cannot handle proves nothing
-                what = f"it cannot be read: {type(e).__name__}: {str(e)[:200]}"
-                raise TextRefused(Finding("O13", f"kernel.py:1, {launch.kernel}, {config.name}", what)) from None
+            except Exception as e:
+                raise TextRefused(_unreadable(e, f"kernel.py:1, {launch.kernel}, {config.name}")) from None
     return TextProof(tuple(proofs))
 
 
@@ -103,6 +103,11 @@ def _header(file: FileText, loops: LoopProgram, target: str, definition: str | N
 
 def _finding(e: Unproved, more: str = "") -> Finding:
     return Finding(e.id, f"kernel.py:{e.line or 1}{more}", e.what)
+
+
+def _unreadable(e: Exception, where: str) -> Finding:
+    """What the reader cannot handle proves nothing, whatever it fails with."""
+    return Finding("O13", where, f"it cannot be read: {type(e).__name__}: {str(e)[:200]}")
 
 
 class _KernelProof:
@@ -126,7 +131,9 @@ class _KernelProof:
 
     def prove(self) -> KernelProof:
         reading = self.read()
-        memory = Memory(reading, self.ground.facts(), self.grid, self.shapes)
+        lengths = Ground(self.program, self.launcher.checked, Grid([])).facts()
+        memory = Memory(reading, self.ground.facts(), lengths, self.grid, self.shapes)
+        memory.programs(self.outputs, self.launch.line)
         if not memory.facts.satisfiable():
             raise Unproved("O13", "the facts about lengths contradict each other, so nothing would be proved")
         integers = memory.integers()
@@ -171,6 +178,8 @@ class _KernelProof:
                 env[name] = Tile((), size(what, dtype))
         ranks = {name: len(shape) for name, shape in self.shapes.items()}
         reader = Reader(env, self.dtypes, ranks, self.file.device, self.grid)
+        for name in env:
+            reader.named(name)
         reader.block(self.text.body)
         return reader.found
 

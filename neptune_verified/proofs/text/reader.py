@@ -11,7 +11,7 @@ import ast
 from dataclasses import dataclass, field
 
 from neptune_verified.ir.expr import FLOATS, INTS, Expr, const, op, read, size
-from neptune_verified.proofs.text.calls import Calls
+from neptune_verified.proofs.text.calls import Calls, representable_ints
 from neptune_verified.proofs.text.findings import Unproved, at
 from neptune_verified.proofs.text.launch import Grid
 from neptune_verified.proofs.text.values import (
@@ -77,9 +77,18 @@ class Reader(Calls):
             case _:
                 raise Unproved("O13", f"the reader does not know this statement: {ast.unparse(s)[:80]}")
 
-    def assign(self, name: str, value: Value) -> None:
+    def named(self, name: str) -> None:
+        """A name of the kernel's own: no function that is called, nor a module."""
         if name in self.device or name in ("tl", "triton", "torch", "range", "float"):
             raise Unproved("O13", f"{name} is given another meaning")
+
+    def assign(self, name: str, value: Value) -> None:
+        self.named(name)
+        if isinstance(value, bool | int | float):
+            # On a device it is a tile from here on: of 32 bits, which wrap and round, and promote what it meets.
+            if type(value) is not int or value not in representable_ints("int32"):
+                raise Unproved("O16", f"{name} is a number that Triton rounds to 32 bits")
+            value = Tile((), const(value, "int32"))
         if isinstance(value, Tile) and value.dtype in FLOATS:
             value = self.define(name, value)
         self.env[name] = value
@@ -105,6 +114,7 @@ class Reader(Calls):
         low, high = (0, given[0]) if len(given) == 1 else given[:2]
         if type(step) is not int or step < 1:
             raise Unproved("O13", "a loop's step is no positive number that is known when the kernel is compiled")
+        self.named(name)
         number = len(self.found.loops)
         bounds_ = self.index(low), self.index(high)
         dtype = "int64" if any(b.dtype == "int64" for b in bounds_) else "int32"

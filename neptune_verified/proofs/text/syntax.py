@@ -8,12 +8,14 @@ Anything else is refused, and so is a name that is bound twice.
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field
 
 from neptune_verified.proofs.text.findings import Unproved
 from neptune_verified.proofs.text.library import DEVICE, HOST, known_text
 
 _IMPORTS = ("import torch", "import triton", "import triton.language as tl")
+_CODING = re.compile(r"#.*coding[:=]")
 _KEYWORD_TYPES = {"num_warps": int, "num_stages": int, "enable_fp_fusion": bool}
 
 
@@ -53,8 +55,12 @@ class FileText:
 
 def parse(source: str) -> FileText:
     """Raises Unproved (O13) for anything that is no part of an emitted file."""
+    if any(_CODING.search(line) for line in "\n".join(source.split("\n")[:2]).splitlines()):
+        # Another encoding turns a comment of this text into statements of the file that Python imports.
+        raise Unproved("O13", "it names an encoding", 1)
     try:
         tree = ast.parse(source)
+        compile(tree, "kernel.py", "exec", dont_inherit=True)  # what the syntax tree does not show, as names bound twice
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
         raise Unproved("O13", f"it is no Python text: {e}", getattr(e, "lineno", None)) from None
     body = list(tree.body)
@@ -112,12 +118,14 @@ def _kernel(s: ast.FunctionDef) -> KernelText:
     a = s.args
     if [ast.unparse(d) for d in s.decorator_list] != ["triton.jit"] or s.returns is not None:
         raise Unproved("O13", f"{s.name} is no plain Triton kernel", s.lineno)
-    if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults:
+    if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults or getattr(s, "type_params", ()):
         raise Unproved("O13", f"{s.name} has parameters of an unknown kind", s.lineno)
     blocks = [x.arg for x in a.args if x.annotation is not None]
     if any(ast.unparse(x.annotation) != "tl.constexpr" for x in a.args if x.annotation is not None):
         raise Unproved("O13", f"{s.name} has a parameter of an unknown kind", s.lineno)
     names = [x.arg for x in a.args]
+    if names[len(names) - len(blocks) :] != blocks or set(blocks) & set(_KEYWORD_TYPES):
+        raise Unproved("O13", f"{s.name} takes its blocks, which are given by name, before other parameters", s.lineno)
     return KernelText(s.name, [n for n in names if n not in blocks], blocks, s.body, s.lineno)
 
 
