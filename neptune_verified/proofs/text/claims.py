@@ -281,8 +281,9 @@ class Claims:
     def kinds(self, m: Matcher, x: Read) -> Kinds:
         if x.dtype == "bool":
             return TRUTH
-        if x.tensor.startswith("@"):
-            found = self.carried_kinds(x.tensor.split(":", 1)[1])
+        name = x.tensor.split(":", 1)[1] if x.tensor.startswith("@") else self.partner(m, x)
+        if name:
+            found = self.carried_kinds(name)
         elif x.tensor in self.analysis.shapes:
             found = self.analysis.declared(x.tensor) | ({UNDEF} if m.hides(x) else set())
         else:
@@ -291,6 +292,12 @@ class Claims:
             if x.dtype in FLOATS and m.compared(op("eq", x, const(point, x.dtype))) is False:
                 found -= {kind}
         return found
+
+    def partner(self, m: Matcher, x: Read) -> str:
+        """The carried value that the text's value is before or after a tile, as a claim says that is proved too; "" if none."""
+        carry = self.meaning(m, x, "old") or self.meaning(m, x, "new")
+        claim = self.by_carry.get(self.outermost(carry).start) if carry is not None else None
+        return claim.name if claim is not None else ""
 
     def carried_kinds(self, name: str) -> Kinds:
         """A carried value over any part of its stream."""

@@ -462,10 +462,27 @@ class Matcher:
     def kinds(self, e: Expr) -> frozenset[str]:
         """Kinds of a number of an input, or of a carried value of the loop program. What is computed may overflow, or
         underflow to 0, where its mathematics does not, so nothing is known of it."""
-        e = self.head(e)
-        while isinstance(e, Op) and e.name == "cast" and widens(e.args[0].dtype, e.dtype):
-            e = self.head(e.args[0])
-        return self.claims.kinds(self, e) if isinstance(e, Read) else EXTENDED | {UNDEF}
+        for _ in range(10_000):
+            if isinstance(e, Read) and (e.tensor not in self.reading.definitions or self.claims.partner(self, e)):
+                return self.claims.kinds(self, e)
+            if isinstance(e, Op) and e.name == "cast" and widens(e.args[0].dtype, e.dtype):
+                e = e.args[0]
+                continue
+            n = plain(self._head(e))
+            if n is e:
+                break
+            e = n
+        if isinstance(e, Const) and e.dtype != "bool":
+            return KindAnalysis().of(e)
+        if isinstance(e, Op) and e.name == "select" and (atom := self.open_atom(e.args[0])) is not None:
+            found: frozenset[str] = frozenset()
+            for truth in (True, False):
+                with self.facts.case((atom, truth)):
+                    if self.truth(atom) is not truth:
+                        return EXTENDED | {UNDEF}
+                    found |= self.kinds(e)
+            return found
+        return EXTENDED | {UNDEF}
 
 
 def _reduce_rest(e: Reduce, axis_: object, rest: tuple[object, ...], index: Expr) -> Expr:
