@@ -53,6 +53,7 @@ class Facts:
         self.trail: tuple[tuple[Expr, bool], ...] = ()
         self.answers: dict[tuple[Expr, tuple[tuple[Expr, bool], ...]], bool | None] = {}
         self.sides: list[z3.BoolRef] = []
+        self.unknowns = 0
 
     # -- translation ---------------------------------------------------------------------------------------
 
@@ -98,17 +99,19 @@ class Facts:
 
     def unknown(self, e: Expr) -> z3.ArithRef:
         """A number of its type of which nothing else is known; equal expressions are the same number."""
+        self.unknowns += 1
+        number = self.unknowns  # the operands may be unknowns too
         if isinstance(e, Read) and all(i.dtype in INTS for i in e.indices):
             x = self.element(e.tensor, e.indices, z3.IntSort(self.context))
         else:
-            x = z3.Int(f"?{len(self.known)}", ctx=self.context)
+            x = z3.Int(f"?{number}", ctx=self.context)
         values = representable_ints(e.dtype)
         low, high = self.elements.get(e.tensor if isinstance(e, Read) else "", (values.start, values.stop - 1))
         self.side(z3.And(x >= low, x <= high))
         match e:
             case Op("floordiv" | "floormod" as name, (a, b)):
                 u, d = self.int(a), self.int(b)
-                q = x if name == "floordiv" else z3.Int(f"?q{len(self.known)}", ctx=self.context)
+                q = x if name == "floordiv" else z3.Int(f"?q{number}", ctx=self.context)
                 r = x if name == "floormod" else u - q * d
                 self.side(z3.Implies(d > 0, z3.And(u == q * d + r, 0 <= r, r < d)))
         return x

@@ -34,7 +34,7 @@ class Grid:
         self.factors = [f for f in factors if not (isinstance(f, Const) and f.value == 1)]
         self.states: dict[str, list[Expr]] = {}
         self.extents: dict[str, Expr] = {}
-        self.start = self.state("pid", self.factors)
+        self.start = self.state("pid?", self.factors)
 
     def state(self, name: str, left: list[Expr]) -> Expr:
         """The program index divided by what was taken off: a number below the product of the factors left."""
@@ -62,6 +62,10 @@ class Grid:
         rest = list(left)
         rest.remove(b)
         return self.state(f"{a.name}.rest", rest)
+
+    def left(self) -> list[str]:
+        """What is left of the program index, and was not divided further."""
+        return [n for n in self.states if not {f"{n}.rest"} & {*self.states, *self.extents}]
 
     def settled(self, e: Expr) -> bool:
         """No undivided program index is left in an expression."""
@@ -97,6 +101,14 @@ class Ground:
         return found
 
     def facts(self) -> Facts:
+        facts = self.lengths()
+        for name, extent in self.grid.extents.items():
+            for c in within(size(name), zero(), extent):
+                facts.add(c)
+        return facts
+
+    def lengths(self) -> Facts:
+        """What holds of lengths and arguments alone, whether or not there is a program."""
         facts = Facts(self.elements())
         shape = self.program.shape_sizes()
         for s in self.program.sizes:
@@ -117,9 +129,6 @@ class Ground:
             for d in t.shape:
                 if not isinstance(d, Const | Size):
                     facts.add(op("le", zero(d.dtype), d))
-        for name, extent in self.grid.extents.items():
-            for c in within(size(name), zero(), extent):
-                facts.add(c)
         return facts
 
 

@@ -29,6 +29,8 @@ class Launch:
     factors: list[Expr]
     args: list[tuple[str, str, int]]
     line: int
+    #: What the tile configuration is picked by; where it is negative none may be found.
+    rows: Expr
 
 
 @dataclass(slots=True)
@@ -51,6 +53,7 @@ class LauncherReader:
         self.tensors = False
         self.allocated = False
         self.table = ""
+        self.rows: Expr = const(0, "int32")
         self.programs: list[Expr] | None = None
         self.bounded = False
         self.found = Launcher()
@@ -78,6 +81,9 @@ class LauncherReader:
         defaults = [None if d is None else ast.unparse(d) for d in a.kw_defaults]
         if own != wanted or a.vararg or a.kwarg or a.posonlyargs or a.defaults or f.decorator_list:
             raise Unproved("O13", f"the launcher's parameters are {own}, should be {wanted}", f.lineno)
+        annotated = f.returns is not None or any(x.annotation is not None for x in (*a.args, *a.kwonlyargs))
+        if annotated or getattr(f, "type_params", []):
+            raise Unproved("O13", "the launcher has annotations, which are run when the file is loaded", f.lineno)
         if defaults != [*([None] * len(scalars)), "None", "None"]:
             raise Unproved("O13", "a parameter of the launcher has a value of its own", f.lineno)
 
@@ -114,7 +120,8 @@ class LauncherReader:
                     raise Unproved("O11", "the tensors' ranks and types are not checked as the definition has them")
                 self.tensors = True
             case "_check_scalar", [ast.Constant(), ast.Name(id=x), kinds, ast.Constant()]:
-                wanted = _KINDS["float" if self.sizes[x].dtype in FLOATS else "int"][0] if x in self.sizes else ""
+                own = x in self.sizes and x not in self.program.shape_sizes()
+                wanted = _KINDS["float" if self.sizes[x].dtype in FLOATS else "int"][0] if own else ""
                 if ast.unparse(kinds) != wanted:
                     raise Unproved("O13", f"{x} is checked to be something else than the definition has")
                 self.scalars.add(x)
@@ -134,7 +141,7 @@ class LauncherReader:
         match row:
             case ast.Tuple(elts=[ast.Constant(), ast.Name(id="programs")]) if self.programs is not None:
                 self.bounded = True
-            case ast.Tuple(elts=[ast.Constant(), ast.Name(id=x)]) if x in self.known:
+            case ast.Tuple(elts=[ast.Constant(), ast.Name(id=x)]) if x in self.known and self.sizes[x].dtype not in FLOATS:
                 self.limited.add(x)
             case _:
                 raise Unproved("O12", "a limit on something else than a length")
@@ -215,9 +222,7 @@ class LauncherReader:
         table, rows, config = call.args
         if not (isinstance(table, ast.Name) and table.id in self.file.tables) or ast.unparse(config) != "config":
             raise Unproved("O13", f"{ast.unparse(table)} is no table of tile configurations")
-        low = self.expr(rows)  # any number >= 0 picks some entry: the last one asks for no rows
-        if isinstance(low, Const) and low.value < 0:
-            raise Unproved("O13", "no configuration is picked")
+        self.rows = self.expr(rows)  # any number >= 0 picks some entry: the last one asks for no rows
         self.table, self.programs = table.id, None
 
     def launch(self, w: ast.With) -> None:
@@ -234,7 +239,7 @@ class LauncherReader:
                 if [(x.arg, ast.unparse(x.value)) for x in call.keywords] != [(None, "blocks"), (None, "options")]:
                     raise Unproved("O13", "a launch with other options than those that were picked")
                 args = [x for a in call.args for x in self.argument(a)]
-                self.found.launches.append(Launch(k, self.table, self.programs, args, call.lineno))
+                self.found.launches.append(Launch(k, self.table, self.programs, args, call.lineno, self.rows))
                 self.table, self.programs = "", None
             case _:
                 raise Unproved("O13", "a launch of another form")

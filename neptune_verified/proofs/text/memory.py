@@ -15,8 +15,11 @@ from neptune_verified.proofs.text.values import Access, opened
 
 
 class Memory:
-    def __init__(self, reading: Reading, facts: Facts, grid: Grid, shapes: dict[str, tuple[Expr, ...]]) -> None:
-        self.reading, self.facts, self.grid, self.shapes = reading, facts, grid, shapes
+    def __init__(
+        self, reading: Reading, facts: Facts, lengths: Facts, grid: Grid, shapes: dict[str, tuple[Expr, ...]]
+    ) -> None:
+        """``facts`` hold in every program; ``lengths`` hold even where there is none."""
+        self.reading, self.facts, self.lengths, self.grid, self.shapes = reading, facts, lengths, grid, shapes
 
     # -- integers ------------------------------------------------------------------------------------------
 
@@ -103,11 +106,11 @@ class Memory:
                 raise Unproved("O11", f"two indices of {a.tensor} are made of the same number", a.line)
             used |= names
             result.append((i, sorted(names)))
-        for name in sorted((own | loops | set(self.grid.extents)) - used):
+        for name in sorted((own | loops | set(self.grid.extents) | set(self.grid.left())) - used):
             extent = self.grid.extents.get(name)
-            with self.facts.assuming(*self.around(a.loops)):
-                if extent is None or not self.facts.holds(op("le", extent, const(1, "int32"))):
-                    raise Unproved("O11", f"{a.tensor} is stored by several programs or lanes: {name} is not used", a.line)
+            if extent is None or not self.lengths.equal(extent, const(1, "int32")):
+                what = f"{a.tensor} is stored by several programs or lanes, or by none: {name} is not used"
+                raise Unproved("O11", what, a.line)
         return result
 
     def injective(self, a: Access) -> None:
@@ -120,6 +123,8 @@ class Memory:
         _, facts = self.lanes(a)
         with self.facts.assuming(*self.around(a.loops), *facts):
             if len(names) <= 1:
+                if names and "#" in names[0] and self.loop(a, names[0]).step != 1:
+                    return False
                 return not names or self.facts.equal(i, self.symbol(a, names[0]))
             lanes_ = [n for n in names if n.startswith("lane?")]
             others = [n for n in names if not n.startswith("lane?")]
@@ -150,19 +155,22 @@ class Memory:
             with self.facts.assuming(*self.around(a.loops), *facts, *inside):
                 if not self.facts.holds(mask):
                     raise Unproved("O11", f"an element of {a.tensor} may be left unwritten: its lane is masked", a.line)
+        shared = 0
         for k, extent in enumerate(self.shapes[first.tensor]):
-            element = size("element")
-            with self.facts.assuming(*within(element, zero(), extent)):
+            element = size("element?")
+            with self.lengths.assuming(*within(element, zero(), extent)):
                 reached = [self.reached(a, *self.parts(a)[k], element) for a in stores]
                 union = reached[0]
                 for r in reached[1:]:
                     union = op("or", union, r)
-                if not self.facts.holds(union):
+                # Of several stores each holds all of every dimension but one, in which they share the elements.
+                shared += not all(self.lengths.holds(r) for r in reached)
+                if shared > 1 or not self.lengths.holds(union):
                     raise Unproved("O11", f"elements of {first.tensor} are not written: dimension {k}", first.line)
                 if len(stores) > 1 and self.stream_dimension(stores, k):
                     for n, r in enumerate(reached):
                         for other in reached[n + 1 :]:
-                            if not self.facts.fails(op("and", r, other)):
+                            if not self.lengths.fails(op("and", r, other)):
                                 raise Unproved("O11", f"elements of {first.tensor} may be written twice", first.line)
 
     def stream_dimension(self, stores: list[Access], k: int) -> bool:

@@ -125,9 +125,13 @@ class _KernelProof:
 
     def prove(self) -> KernelProof:
         reading = self.read()
-        memory = Memory(reading, self.ground.facts(), self.grid, self.shapes)
+        memory = Memory(reading, self.ground.facts(), self.ground.lengths(), self.grid, self.shapes)
         if not memory.facts.satisfiable():
             raise Unproved("O13", "the facts about lengths contradict each other, so nothing would be proved")
+        allocated = [op("le", zero(), n) for name in self.outputs for n in self.shapes[name]]  # which torch has refused else
+        with memory.lengths.assuming(*allocated):
+            if not memory.lengths.holds(op("le", zero(), self.launch.rows)):
+                raise Unproved("O13", "there are lengths for which no tile configuration is picked", self.launch.line)
         integers = memory.integers()
         for a in reading.loads:
             if a.tensor in self.outputs:
@@ -169,7 +173,7 @@ class _KernelProof:
                 env[name] = Tile((), size(what, dtype))
         ranks = {name: len(shape) for name, shape in self.shapes.items()}
         reader = Reader(env, self.dtypes, ranks, self.file.device, self.grid)
-        reader.block(self.text.body)
+        reader.kernel(self.text.body)
         return reader.found
 
     def signature(self) -> None:

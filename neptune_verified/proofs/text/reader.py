@@ -58,6 +58,11 @@ class Reader(Calls):
 
     # -- statements ----------------------------------------------------------------------------------------
 
+    def kernel(self, body: list[ast.stmt]) -> None:
+        for name in self.env:
+            self.own(name)
+        self.block(body)
+
     def block(self, body: list[ast.stmt]) -> None:
         for s in body:
             self.line = s.lineno
@@ -75,9 +80,12 @@ class Reader(Calls):
             case _:
                 raise Unproved("O13", f"the reader does not know this statement: {ast.unparse(s)[:80]}")
 
-    def assign(self, name: str, value: Value) -> None:
+    def own(self, name: str) -> None:
         if name in self.device or name in ("tl", "triton", "torch", "range", "float"):
             raise Unproved("O13", f"{name} is given another meaning")
+
+    def assign(self, name: str, value: Value) -> None:
+        self.own(name)
         if isinstance(value, Tile) and value.dtype in FLOATS:
             value = self.define(name, value)
         self.env[name] = value
@@ -98,6 +106,7 @@ class Reader(Calls):
     def loop(self, name: str, bounds: ast.Call, body: list[ast.stmt]) -> None:
         if bounds.keywords or not 1 <= len(bounds.args) <= 3:
             raise Unproved("O13", "a range of another form")
+        self.own(name)
         given = [self.value(a) for a in bounds.args]
         step = given[2] if len(given) == 3 else 1
         low, high = (0, given[0]) if len(given) == 1 else given[:2]

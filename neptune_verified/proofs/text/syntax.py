@@ -8,12 +8,14 @@ Anything else is refused, and so is a name that is bound twice.
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field
 
 from neptune_verified.proofs.text.findings import Unproved
 from neptune_verified.proofs.text.library import DEVICE, HOST, known_text
 
 _IMPORTS = ("import torch", "import triton", "import triton.language as tl")
+_NEEDED = {"ShapeError", "_check_tensors", "_check_limit", "_results", "_pick", "_device"}
 _KEYWORD_TYPES = {"num_warps": int, "num_stages": int, "enable_fp_fusion": bool}
 
 
@@ -53,6 +55,8 @@ class FileText:
 
 def parse(source: str) -> FileText:
     """Raises Unproved (O13) for anything that is no part of an emitted file."""
+    if any(re.search(r"coding[:=]", line) for line in re.split(r"[\n\r\f]", source)[:3]):
+        raise Unproved("O13", "it names an encoding, in which its comments may be statements", 1)
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
@@ -75,6 +79,9 @@ def parse(source: str) -> FileText:
         bound.add(name)
     if found.launcher is None or found.launcher.name != found.entry:
         raise Unproved("O13", f"there is no launcher named {found.entry!r}", 1)
+    missing = _NEEDED - found.host | ({"_floordiv"} - found.device if "_floormod" in found.device else set())
+    if missing:
+        raise Unproved("O13", f"helpers are missing: {', '.join(sorted(missing))}", 1)
     return found
 
 
