@@ -151,7 +151,7 @@ STATE = [
     Edit(PRODUCT, r"s_1 = tl\.full\(\[BLOCK_I\], 0\.0", "s_1 = tl.full([BLOCK_I], 1.0", "O8", "before the loop"),
     Edit(L, r"        m = m_new\n", "", "O10", "-inf where the definition has x"),
     Edit(L, r"        l = l_new\n", "", "O10", "-inf where the definition has x"),
-    Edit(L, r"m = m_new\n        l = l_new", "m = l_new\n        l = m_new", "O13", "max (float32) where the definition has add (float32)"),
+    Edit(L, r"m = m_new\n        l = l_new", "m = l_new\n        l = m_new", "O13", "max (float32) where the definition has add (float32)"),  # noqa: E501
     Edit(L, r"m_new = tl\.maximum\(m, ", "m_new = tl.maximum(l, ", "O8", "l where the loop program has m"),
     Edit(L, r"\(m - t_19\)", "(m_new - t_19)", "O8", "something else than m of the loop program (max)"),
     Edit(L, r"t_19 = tl\.where\(\(m_new == float\(\"-inf\"\)\), 0\.0, m_new\)",
@@ -165,9 +165,9 @@ STATE = [
     Edit(L, r"\(m \+ tl\.log\(l\)\)", "(l + tl.log(m))", "O8", "l where the loop program has m"),
     Edit(L, r"\(m \+ tl\.log\(l\)\)", "tl.log(l)", "O13", "log (float32) where the definition has add"),
     Edit(L, r"\(m \+ tl\.log\(l\)\)", "(m - tl.log(l))", "O13", "sub (float32) where the definition has add"),
-    Edit(L, r"(        l = l_new\n)", r"\1        l = l * 1.0\n", "O13", "mul (float32) where the definition has add (float32)"),
+    Edit(L, r"(        l = l_new\n)", r"\1        l = l * 1.0\n", "O13", "mul (float32) where the definition has add (float32)"),  # noqa: E501
     Edit(C, r"        o_1 = o_new\n    for", "        o_1 = o_new\n    o_1 = o_1 * 2.0\n    for", "O8", "o before the loop"),
-    Edit(C, r"        o_1 = o_new\n    for", '        o_1 = o_new\n    l = tl.full([BLOCK_I], 0.0, tl.float32)\n    for', "O10", ""),
+    Edit(C, r"        o_1 = o_new\n    for", '        o_1 = o_new\n    l = tl.full([BLOCK_I], 0.0, tl.float32)\n    for', "O10", ""),  # noqa: E501
 ]  # fmt: skip
 REDUCTIONS = [
     Edit(L, r"axis=1", "axis=0", "O13", ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.text.bases import Edit, check, refusal, base
+from tests.text.bases import Edit, base, check, refusal
 
 L, S, C, D = "masked_logsumexp", "softmax", "causal", "doubled"
 FIRST = r"(    pid = tl\.program_id\(0\)\n)"
