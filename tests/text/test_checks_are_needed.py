@@ -54,7 +54,7 @@ CHECKS: list[tuple[str, Patch, Edit]] = [
     ("Claims.partition, outer loops", without(Claims, "partition"), Edit(P, r"range\(0, P\)", "range(1, P)")),
     ("Claims.start", without(Claims, "start"), Edit(L, r"(    l = tl\.full\(\[BLOCK_I\], )0\.0", r"\g<1>1.0")),
     ("check_unseen", without(claims, "check_unseen", True), Edit(C, r" & t_5\[:, None\]\), tl\.int32", "), tl.int32")),
-    ("the masked lanes of a tile", no_dead_lanes, Edit(L, r"tl\.where\(\(x0 < N\)\[None, :\], (tl\.exp.*?\)\)), 0\.0\)", r"\1")),
+    ("the masked lanes of a tile", no_dead_lanes, Edit(L, r"tl\.where\(\(x0 < N\)\[None, :\], (tl\.exp.*?\)\)), 0\.0\)", r"\1")),  # noqa: E501
     ("Memory.inside", without(Memory, "inside"), Edit(L, r"\(x0 < N\)(\[None, :\]\), other)", r"(x0 <= N)\1")),
     ("Memory.integers", without(Memory, "integers", 1),
      Edit("tripled_rows", r"\(tl\.cast\(i, tl\.int64\) \* 3\)", "tl.cast(i * 3, tl.int64)")),
@@ -69,7 +69,7 @@ CHECKS: list[tuple[str, Patch, Edit]] = [
     ("the header", without(proof, "_header"), Edit(L, r'TARGET = "interpret"', 'TARGET = "hip:gfx942"')),
     ("LauncherReader.complete_checks", without(LauncherReader, "complete_checks"),
      Edit("four_inputs", r"    _check_length\(\"v\.shape\[1\]\".*\n", "")),
-    ("the order of what is returned", lambda p: p.setattr(LauncherReader, "result", lambda self, v: setattr(self, "returned", True)),
+    ("the order of what is returned", lambda p: p.setattr(LauncherReader, "result", lambda self, v: setattr(self, "returned", True)),  # noqa: E501
      Edit("two_kernels", "return rows, tops", "return tops, rows")),
     ("equal lengths in the launcher", without(launcher, "_same", True),
      Edit("two_kernels", r"\(\(M,\), torch", "((N,), torch")),

@@ -152,7 +152,7 @@ def test_arithmetic_of_two(name: str) -> None:
 def test_arithmetic_of_one() -> None:
     for name, v, want in (
         ("neg", Fraction(3), -3), ("neg", INF, -INF), ("abs", Fraction(-3), 3), ("abs", -INF, INF), ("exp", -INF, 0),
-        ("exp2", -INF, 0), ("exp", Fraction(0), 1), ("exp2", Fraction(0), 1), ("log", Fraction(1), 0), ("log", Fraction(0), -INF),
+        ("exp2", -INF, 0), ("exp", Fraction(0), 1), ("exp2", Fraction(0), 1), ("log", Fraction(1), 0), ("log", Fraction(0), -INF),  # noqa: E501
         ("exp", Fraction(1), None), ("exp", INF, None), ("log", Fraction(2), None), ("log", Fraction(-1), None),
         ("sqrt", Fraction(4), None), ("tanh", Fraction(0), None),
     ):  # fmt: skip

@@ -18,16 +18,16 @@ CASTS = [
     Edit(H, r"\(s_1 \+ t_19\)", "tl.cast(tl.cast(s_1, tl.float64) + tl.cast(t_19, tl.float64), tl.float32)", "O16", ""),
     Edit(H, r"s_1, mask", "tl.cast(s_1, tl.float16), mask", "O16", "another type than s's"),
     Edit(H, r"s_1 = tl\.full\(\[BLOCK_I\], 0\.0, tl\.float32", "s_1 = tl.full([BLOCK_I], 0.0, tl.float16", "O16", ""),
-    Edit(H, r"\((\w+) \+ (\w+)\), mask", r"tl.cast(tl.cast(\1, tl.float32) + tl.cast(\2, tl.float32), tl.bfloat16), mask", "O16", ""),
+    Edit(H, r"\((\w+) \+ (\w+)\), mask", r"tl.cast(tl.cast(\1, tl.float32) + tl.cast(\2, tl.float32), tl.bfloat16), mask", "O16", ""),  # noqa: E501
     Edit(H, r"\((\w+) \+ (\w+)\), mask", r"(\1 / \2), mask", "O16", "division of 16-bit numbers"),
     Edit(H, r"\((\w+) \+ (\w+)\), mask", r"tl.exp(\1), mask", "O16", "exp of float16"),
-    Edit(L, r"x_tile_12 - t_19\[:, None\]", "tl.cast(tl.cast(x_tile_12, tl.float16), tl.float32) - t_19[:, None]", "O16", ""),
+    Edit(L, r"x_tile_12 - t_19\[:, None\]", "tl.cast(tl.cast(x_tile_12, tl.float16), tl.float32) - t_19[:, None]", "O16", ""),  # noqa: E501
     Edit(L, r"\(m \+ tl\.log\(l\)\)", "tl.cast(tl.cast((m + tl.log(l)), tl.bfloat16), tl.float32)", "O16", ""),
     Edit(C, r" \* 0\.25\)", " * 0.1)", "O16", "is no float32"),
     Edit(C, r"tl\.dot\(t_31, v_tile_39", "tl.dot(tl.cast(t_31, tl.float16), tl.cast(v_tile_39, tl.float16)", "O13", ""),
     Edit(C, r"tl\.dot\(t_31, v_tile_39", "tl.dot(tl.cast(t_31, tl.float16), v_tile_39", "O13", "a dot of float16"),
     Edit(C, r"\(o_1 \* t_25\[:, None\]\)", "tl.cast(o_1 * t_25[:, None], tl.float16)", "O16", "a dot adds to float16"),
-    Edit("half", r"tl\.cast\((\w+), tl\.float16\), (v_tile\w+)", r"tl.cast(\1, tl.bfloat16), tl.cast(\2, tl.bfloat16)", "O16", ""),
+    Edit("half", r"tl\.cast\((\w+), tl\.float16\), (v_tile\w+)", r"tl.cast(\1, tl.bfloat16), tl.cast(\2, tl.bfloat16)", "O16", ""),  # noqa: E501
     Edit(K, r"tl\.cast\(x_tile_5, tl\.int32\)", "tl.cast(tl.cast(x_tile_5, tl.int8), tl.int32)", "O16", "cast to int8"),
     Edit(K, r"tl\.cast\(x_tile_5, tl\.int32\)", "tl.cast(tl.cast(x_tile_5, tl.uint8), tl.int32)", "O16", "cast to uint8"),
     Edit(K, r"tl\.cast\(x_tile_5, tl\.int32\)", "tl.cast(tl.cast(x_tile_5, tl.int64), tl.int32)", "O12", "may overflow"),
