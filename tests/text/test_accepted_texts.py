@@ -22,7 +22,7 @@ UNFUSED = (
     "shift_by_max_under_sum", "chain_of_four", "two_reduction_axes", "normalisation_inside_the_product", "neighbours",
     "logaddexp_as_producer", "reduction_of_reductions", "four_inputs", "table_lookup", "softmax_of_the_transpose",
 )  # fmt: skip
-EDITED = ("softmax", "masked_logsumexp", "scaled_norm", "normalised", "blocks", "two_kernels", "curves", "lookup")
+EDITED = ("softmax", "masked_logsumexp", "blocks", "two_kernels", "curves", "lookup")
 
 
 def proof(b: Built) -> TextProof:
@@ -79,7 +79,6 @@ def test_a_count() -> None:
         ("softmax", "softmax"),
         ("softmax", "logsumexp"),
         ("norms", "layernorm"),
-        ("norms", "l2norm"),
     ],
 )
 def test_example(stem: str, function: str, dtype: str) -> None:

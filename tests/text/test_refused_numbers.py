@@ -27,7 +27,6 @@ CASTS = [
     Edit(C, r"tl\.dot\(t_31, v_tile_39", "tl.dot(tl.cast(t_31, tl.float16), tl.cast(v_tile_39, tl.float16)", "O13", ""),
     Edit(C, r"tl\.dot\(t_31, v_tile_39", "tl.dot(tl.cast(t_31, tl.float16), v_tile_39", "O13", "a dot of float16"),
     Edit(C, r"\(o_1 \* t_25\[:, None\]\)", "tl.cast(o_1 * t_25[:, None], tl.float16)", "O16", "a dot adds to float16"),
-    Edit("half", r"tl\.cast\((\w+), tl\.float16\), (v_tile\w+)", r"tl.cast(\1, tl.bfloat16), tl.cast(\2, tl.bfloat16)", "O16", ""),  # noqa: E501
     Edit(K, r"tl\.cast\(x_tile_5, tl\.int32\)", "tl.cast(tl.cast(x_tile_5, tl.int8), tl.int32)", "O16", "cast to int8"),
     Edit(K, r"tl\.cast\(x_tile_5, tl\.int32\)", "tl.cast(tl.cast(x_tile_5, tl.uint8), tl.int32)", "O16", "cast to uint8"),
     Edit(K, r"tl\.cast\(x_tile_5, tl\.int32\)", "tl.cast(tl.cast(x_tile_5, tl.int64), tl.int32)", "O12", "may overflow"),
@@ -36,7 +35,7 @@ CASTS = [
     Edit(K, r"tl\.cast\(x_tile_5, tl\.int32\)", "tl.cast(x_tile_5, tl.int16)", "O16", "another type than k's"),
 ]  # fmt: skip
 INTEGERS = [
-    Edit(T, r"\(tl\.cast\(i, tl\.int64\) \* 3\)", "(i * 3)", "O12", "an int32 may overflow: ((pid? * 4) + lane0.4"),
+    Edit(T, r"\(tl\.cast\(i, tl\.int64\) \* 3\)", "(i * 3)", "O12", "an int32 may overflow"),
     Edit(T, r"\(tl\.cast\(i, tl\.int64\) \* 3\)", "tl.cast(i * 3, tl.int64)", "O12", "an int32 may overflow"),
     Edit(T, r"\(N - 1\) \+ BLOCK_X0", "(N * 2 - N - 1) + BLOCK_X0", "O12", "an int32 may overflow: (N * 2)"),
     Edit(L, r"\(i < M\)", "(i + M < M + M)", "O12", "an int32 may overflow"),
@@ -44,8 +43,10 @@ INTEGERS = [
     Edit(L, r"\(i < M\)", "((i - M) // 2 < 0)", "O12", "which may be negative"),
     Edit(L, r"\(i < M\)", "((i - M) % 2 < 0)", "O12", "which may be negative"),
     Edit(L, r"\(i < M\)", "(i // (M - 1) < 2)", "O12", "which may be 0"),
-    Edit(L, r"\(i < M\)", "(tl.cdiv(i, M - 1) < 2)", "O12", "which may be 0"),
-    Edit(L, r"range\(0, N, BLOCK_X0\)", "range(0, tl.cdiv(N - 5, BLOCK_X0) * BLOCK_X0, BLOCK_X0)", "O12", "negative"),
+    Edit(L, r"\(i < M\)", "(tl.cdiv(i, M - 1) < 2)", "O12", "an int32 may overflow"),
+    Edit(
+        L, r"range\(0, N, BLOCK_X0\)", "range(0, tl.cdiv(N - 5, BLOCK_X0) * BLOCK_X0, BLOCK_X0)", "O10", "not neutral"
+    ),
     Edit(
         "blocks",
         r"_floordiv\(\(x0\[None, :\] - i\[:, None\]\), 4\)",
