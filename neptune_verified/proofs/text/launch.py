@@ -63,6 +63,10 @@ class Grid:
         rest.remove(b)
         return self.state(f"{a.name}.rest", rest)
 
+    def left(self) -> list[str]:
+        """What is left of the program index, and was not divided further."""
+        return [n for n in self.states if not {f"{n}.rest"} & {*self.states, *self.extents}]
+
     def settled(self, e: Expr) -> bool:
         """No undivided program index is left in an expression."""
         return not any(isinstance(x, Size) and x.name in self.states for x in subterms(e))
@@ -97,6 +101,14 @@ class Ground:
         return found
 
     def facts(self) -> Facts:
+        facts = self.lengths()
+        for name, extent in self.grid.extents.items():
+            for c in within(size(name), zero(), extent):
+                facts.add(c)
+        return facts
+
+    def lengths(self) -> Facts:
+        """What holds of lengths and arguments alone, whether or not there is a program."""
         facts = Facts(self.elements())
         shape = self.program.shape_sizes()
         for s in self.program.sizes:
@@ -117,9 +129,6 @@ class Ground:
             for d in t.shape:
                 if not isinstance(d, Const | Size):
                     facts.add(op("le", zero(d.dtype), d))
-        for name, extent in self.grid.extents.items():
-            for c in within(size(name), zero(), extent):
-                facts.add(c)
         return facts
 
 

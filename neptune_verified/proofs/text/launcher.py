@@ -119,7 +119,8 @@ class LauncherReader:
                     raise Unproved("O11", "the tensors' ranks and types are not checked as the definition has them")
                 self.tensors = True
             case "_check_scalar", [ast.Constant(), ast.Name(id=x), kinds, ast.Constant()]:
-                wanted = _KINDS["float" if self.sizes[x].dtype in FLOATS else "int"][0] if x in self.sizes else ""
+                own = x in self.sizes and x not in self.program.shape_sizes()
+                wanted = _KINDS["float" if self.sizes[x].dtype in FLOATS else "int"][0] if own else ""
                 if ast.unparse(kinds) != wanted:
                     raise Unproved("O13", f"{x} is checked to be something else than the definition has")
                 self.scalars.add(x)
@@ -139,7 +140,7 @@ class LauncherReader:
         match row:
             case ast.Tuple(elts=[ast.Constant(), ast.Name(id="programs")]) if self.programs is not None:
                 self.bounded = True
-            case ast.Tuple(elts=[ast.Constant(), ast.Name(id=x)]) if x in self.known:
+            case ast.Tuple(elts=[ast.Constant(), ast.Name(id=x)]) if x in self.known and self.sizes[x].dtype not in FLOATS:
                 self.limited.add(x)
             case _:
                 raise Unproved("O12", "a limit on something else than a length")

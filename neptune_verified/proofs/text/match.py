@@ -178,6 +178,8 @@ class Matcher:
         return [c for c in inside if not self.facts.holds(c)]
 
     def operations(self, t: Op, s: Op) -> bool:
+        if t.name == "cast" and t.dtype != s.dtype and t.args[0].dtype in FLOATS:
+            return self.differ("O16", f"a number is cast to {t.dtype} where the definition has {s.dtype}")
         if t.name == "cast" and t.args[0].dtype != s.args[0].dtype:
             return self.differ("O16", f"a cast from {t.args[0].dtype} where the definition casts {s.args[0].dtype}")
         if t.name == "mul" and (atom := self.choice(*t.args, *s.args)) is not None:
@@ -241,7 +243,8 @@ class Matcher:
         if not isinstance(atom, Reduce) or len(atom.axes) != 1 or (atom.reducer, truth) not in (("any", False), ("all", True)):
             return []
         a = atom.axes[0]
-        inside = [x for x in self.facts.indices if self.facts.holds(op("lt", x, a.extent))]
+        inside = [x for x in self.facts.indices
+                  if self.facts.holds(op("le", zero(), x)) and self.facts.holds(op("lt", x, a.extent))]  # fmt: skip
         return [(substitute(atom.body, {a: x}), truth) for x in inside]
 
     def truth(self, c: Expr) -> bool | None:

@@ -120,11 +120,11 @@ class Memory:
                 raise Unproved("O11", f"two indices of {a.tensor} are made of the same number", a.line)
             used |= names
             result.append((i, sorted(names)))
-        for name in sorted((own | loops | set(self.grid.extents)) - used):
+        for name in sorted((own | loops | set(self.grid.extents) | set(self.grid.left())) - used):
             extent = self.grid.extents.get(name)
-            with self.facts.assuming(*self.around(a.loops)):
-                if extent is None or not self.facts.holds(op("le", extent, const(1, "int32"))):
-                    raise Unproved("O11", f"{a.tensor} is stored by several programs or lanes: {name} is not used", a.line)
+            if extent is None or not self.lengths.equal(extent, const(1, "int32")):
+                what = f"{a.tensor} is stored by several programs or lanes, or by none: {name} is not used"
+                raise Unproved("O11", what, a.line)
         return result
 
     def injective(self, a: Access) -> None:
@@ -137,6 +137,8 @@ class Memory:
         _, facts = self.lanes(a)
         with self.facts.assuming(*self.around(a.loops), *facts):
             if len(names) <= 1:
+                if names and "#" in names[0] and self.loop(a, names[0]).step != 1:
+                    return False
                 return not names or self.facts.equal(i, self.symbol(a, names[0]))
             lanes_ = [n for n in names if n.startswith("lane?")]
             others = [n for n in names if not n.startswith("lane?")]
@@ -183,7 +185,7 @@ class Memory:
                 if split:
                     for n, r in enumerate(reached):
                         for other in reached[n + 1 :]:
-                            if not self.facts.fails(op("and", r, other)):
+                            if not self.lengths.fails(op("and", r, other)):
                                 raise Unproved("O11", f"elements of {first.tensor} may be written twice", first.line)
 
     def stream_dimension(self, a: Access) -> int:

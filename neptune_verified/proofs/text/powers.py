@@ -16,8 +16,8 @@ def expansions(e: Op) -> Iterator[Expr]:
     q = Fraction(exponent.value)
     d = x.dtype
     if q == 0:
-        yield op("select", op("eq", x, x), const(1, d), x)
-    if q < 0:
+        yield op("select", op("eq", x, x), const(1, d), x)  # exp2 of 0 log2 |x| is no number where x is 0
+    elif q < 0:
         for inner in expansions_of(x, -q):
             yield op("div", const(1, d), inner)
     else:

@@ -131,7 +131,7 @@ class _KernelProof:
 
     def prove(self) -> KernelProof:
         reading = self.read()
-        lengths = Ground(self.program, self.launcher.checked, Grid([])).facts()
+        lengths = self.ground.lengths()
         memory = Memory(reading, self.ground.facts(), lengths, self.grid, self.shapes)
         memory.programs(self.outputs, self.launch.line)
         if not memory.facts.satisfiable():

@@ -16,6 +16,8 @@ from neptune_verified.proofs.text.library import DEVICE, HOST, known_text
 
 _IMPORTS = ("import torch", "import triton", "import triton.language as tl")
 _CODING = re.compile(r"#.*coding[:=]")
+#: Helpers that every file needs.
+_NEEDED = {"ShapeError", "_check_tensors", "_check_limit", "_results", "_pick", "_device"}
 _KEYWORD_TYPES = {"num_warps": int, "num_stages": int, "enable_fp_fusion": bool}
 
 
@@ -81,6 +83,9 @@ def parse(source: str) -> FileText:
         bound.add(name)
     if found.launcher is None or found.launcher.name != found.entry:
         raise Unproved("O13", f"there is no launcher named {found.entry!r}", 1)
+    missing = _NEEDED - found.host | ({"_floordiv"} - found.device if "_floormod" in found.device else set())
+    if missing:
+        raise Unproved("O13", f"helpers are missing: {', '.join(sorted(missing))}", 1)
     return found
 
 
