@@ -7,7 +7,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from neptune_verified.ir.expr import DTYPES, FLOATS, INTS, Expr, axis, const, op, reduce_
+from neptune_verified.ir.expr import DTYPES, FLOATS, INTS, Expr, Number, axis, const, op, reduce_
 from neptune_verified.ir.intervals import representable
 from neptune_verified.proofs.text.findings import Unproved
 from neptune_verified.proofs.text.powers import log2
@@ -126,11 +126,13 @@ class Calls:
                 return self.full(self.shape(shape), self.value(v), self.type(dtype))
             case "tl.where", [c, a, b], []:
                 return self.where(self.value(c), self.value(a), self.value(b))
-            case ("tl.maximum" | "tl.minimum"), [a, b], []:
-                return self.elementwise("max" if name == "tl.maximum" else "min", *self.pair(self.value(a), self.value(b)))
+            case (("tl.maximum" | "tl.minimum"), [a, b], []):
+                return self.elementwise(
+                    "max" if name == "tl.maximum" else "min", *self.pair(self.value(a), self.value(b))
+                )
             case "tl.cast", [x, dtype], []:
-                v = self.value(x)
-                tile = v if isinstance(v, Tile) else self.full((), v, "int32" if type(v) is int else "")
+                given = self.value(x)
+                tile = given if isinstance(given, Tile) else self.full((), given, "int32" if type(given) is int else "")
                 result = self.cast(tile, self.type(dtype))
                 return self.counted(result) if tile.dtype in INTS else result
             case "tl.broadcast_to", [x, shape], []:
@@ -139,7 +141,7 @@ class Calls:
                 return self.permute(self.tile(x), (1, 0))
             case "tl.permute", [x, ast.Tuple(elts=elts)], []:
                 return self.permute(self.tile(x), tuple(_int(a) for a in elts))
-            case ("tl.sum" | "tl.max" | "tl.min"), [x], ["axis"]:
+            case (("tl.sum" | "tl.max" | "tl.min"), [x], ["axis"]):
                 return self.reduce(name[3:], self.tile(x), _int(keywords["axis"]))
             case "tl.reduce", [x, k, ast.Name(id=f)], [] if f in self.device and f in _REDUCERS:
                 return self.reduce(_REDUCERS[f], self.tile(x), _int(k))
@@ -289,7 +291,7 @@ def cdiv_sum(a: Expr, b: Expr) -> Expr:
     return op("add", a, const(value - 1, b.dtype) if value is not None else less)
 
 
-def exact(v: bool | int | float, dtype: str) -> bool:
+def exact(v: Number | int, dtype: str) -> bool:
     """Is v a (normal) number of this float type, an infinity included?"""
     if isinstance(v, float) and math.isinf(v):
         return True

@@ -83,7 +83,7 @@ def claim_lanes(shape: tuple[int, ...]) -> tuple[Expr, ...]:
 
 def loop_facts(loop: Loop) -> tuple[Expr, ...]:
     """The loop's variable in an arbitrary iteration."""
-    result = within(loop.symbol, loop.low, loop.high)
+    result: tuple[Expr, ...] = within(loop.symbol, loop.low, loop.high)
     if loop.step > 1:
         steps = op("floormod", op("sub", loop.symbol, loop.low), const(loop.step, "int32"))
         result = (*result, op("eq", steps, zero()))
@@ -160,7 +160,9 @@ class Claims:
                 if t.tensor in self.reading.starts or t.tensor in self.reading.exits:
                     stale = {"old": "before", "new": "after", "fin": "at the end of"}[kind]
                     what = t.tensor.lstrip("%").split("@")[0]
-                    return m.differ("O8", f"{what} is not {name} {stale} {'the pass' if kind == 'fin' else 'this tile'}")
+                    return m.differ(
+                        "O8", f"{what} is not {name} {stale} {'the pass' if kind == 'fin' else 'this tile'}"
+                    )
                 if t.tensor in self.reading.definitions:
                     t = self.reading.definitions[t.tensor].at(t.indices)
                     continue
@@ -228,9 +230,7 @@ class Claims:
             carry = self.reading.starts[carry.before.tensor]
         return carry
 
-    def believe(
-        self, m: Matcher, carry: Carry, at: tuple[Expr, ...], name: str, indices: tuple[Expr, ...]
-    ) -> bool:
+    def believe(self, m: Matcher, carry: Carry, at: tuple[Expr, ...], name: str, indices: tuple[Expr, ...]) -> bool:
         """Take up the claim; it is proved later, unless it contradicts one that is there."""
         _, c = self.states.carried(name)
         if self.partners.get(carry.name) != name:

@@ -31,17 +31,25 @@ def covers(k: KernelProof, id_: str) -> str:
     outputs = ", ".join(k.outputs)
     match id_:
         case "O8":
-            carried = f"after a tile {', '.join(k.carried)} are the loop program's, from the values before it; " if k.carried else ""
+            carried = (
+                f"after a tile {', '.join(k.carried)} are the loop program's, from the values before it; "
+                if k.carried
+                else ""
+            )
             return carried + "every element of a stream is in exactly one tile, or skipped (O10)"
         case "O9":
             masked = f"; what every row of a program masks is not looked at: {', '.join(k.unseen)}" if k.unseen else ""
             return f"lanes beyond an axis hold the neutral element of each reduction{masked}"
         case "O10":
             if k.skipping:
-                return f"elements that no tile holds are neutral for {', '.join(k.skipping)}, in every row of the program"
+                return (
+                    f"elements that no tile holds are neutral for {', '.join(k.skipping)}, in every row of the program"
+                )
             return "no element is skipped"
         case "O11":
-            return f"{k.accesses} accesses in bounds or masked, for any strides; each element of {outputs} is written once"
+            return (
+                f"{k.accesses} accesses in bounds or masked, for any strides; each element of {outputs} is written once"
+            )
         case "O12":
             return (
                 f"{k.integers} integer results fit their types for lengths up to 2^31 - 8192, which the launcher checks; no "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from neptune_verified.ir.expr import FLOATS, INF, INTS, Const, Expr, Op, Reduce, const, op, reduce_
+from neptune_verified.ir.expr import FLOATS, INF, INTS, Const, Expr, Number, Op, Reduce, const, op, reduce_
 from neptune_verified.proofs.text.calls import exact
 
 SIXTEEN = ("float16", "bfloat16")
@@ -61,14 +61,14 @@ def _cast(e: Expr, x: Expr, dtype: str) -> Expr:
     return e
 
 
-def arithmetic(name: str, values: list[Fraction | float | bool]) -> Fraction | float | bool | None:
+def arithmetic(name: str, values: list[Number]) -> Number | None:
     """The value of an operation on constants; None where it is undefined, or not a rational number."""
     if name in COMPARE and len(values) == 2:
         a, b = values
         return {"lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b, "eq": a == b, "ne": a != b}[name]
     infinite = any(v in (INF, -INF) for v in values)
     match name, values:
-        case ("add" | "sub"), [a, b]:
+        case (("add" | "sub"), [a, b]):
             if a in (INF, -INF) and b in (INF, -INF):
                 opposite = (a == b) == (name == "sub")
                 return None if opposite else a
@@ -84,10 +84,10 @@ def arithmetic(name: str, values: list[Fraction | float | bool]) -> Fraction | f
         case "neg", [a]:
             return -a
         case "abs", [a]:
-            return abs(a)
-        case ("exp" | "exp2"), [a] if a == -INF:
+            return -a if a < 0 else a
+        case (("exp" | "exp2"), [a]) if a == -INF:
             return Fraction(0)
-        case ("exp" | "exp2"), [a] if a == 0:
+        case (("exp" | "exp2"), [a]) if a == 0:
             return Fraction(1)
         case "log", [a] if a == 1:
             return Fraction(0)

@@ -96,11 +96,11 @@ class Facts:
                 x = self.int(a)
                 return z3.If(x >= 0, x, -x)
             case Op("select", (c, a, b)):
-                return z3.If(self.bool(c), self.int(a), self.int(b))
+                return z3.If(self.truth(c), self.int(a), self.int(b))
             case Op("cast", (a,)) if a.dtype in INTS:
                 return self.int(a)  # that it fits is O12's
             case Op("cast", (a,)) if a.dtype == "bool":
-                return z3.If(self.bool(a), z3.IntVal(1, ctx=self.context), z3.IntVal(0, ctx=self.context))
+                return z3.If(self.truth(a), z3.IntVal(1, ctx=self.context), z3.IntVal(0, ctx=self.context))
             case Op("floordiv" | "floormod" as name, (a, Const(n))) if n > 0:
                 x = self.int(a)  # Z3's div and mod are floor for a positive divisor
                 return x / int(n) if name == "floordiv" else x % int(n)
@@ -141,21 +141,21 @@ class Facts:
         self.sides.append(c)
         self.models = []
 
-    def bool(self, e: Expr) -> z3.BoolRef:
+    def truth(self, e: Expr) -> z3.BoolRef:
         if e not in self.formulas:
-            self.formulas[e] = self._bool(e)
+            self.formulas[e] = self._truth(e)
         return self.formulas[e]
 
-    def _bool(self, e: Expr) -> z3.BoolRef:
+    def _truth(self, e: Expr) -> z3.BoolRef:
         match e:
             case Const(value):
                 return z3.BoolVal(bool(value), ctx=self.context)
             case Op("and", (a, b)):
-                return z3.And(self.bool(a), self.bool(b))
+                return z3.And(self.truth(a), self.truth(b))
             case Op("or", (a, b)):
-                return z3.Or(self.bool(a), self.bool(b))
+                return z3.Or(self.truth(a), self.truth(b))
             case Op("not", (a,)):
-                return z3.Not(self.bool(a))
+                return z3.Not(self.truth(a))
             case Read(tensor, indices) if is_integer_atom(e):
                 return self.element(tensor, indices, z3.BoolSort(self.context))
             case Op(name, (a, b)) if is_integer_atom(e):
@@ -185,23 +185,25 @@ class Facts:
             self.trail, self.floats, self.indices, self.models = before, floats, indices, models
 
     def add(self, c: Expr, truth: bool = True) -> None:
-        formula = self.bool(c)
+        formula = self.truth(c)
         fact = formula if truth else z3.Not(formula)
         self.solver.add(fact)
         self.models = [m for m in self.models if z3.is_true(m.eval(fact, model_completion=True))]
         self.trail = (*self.trail, (c, truth))
         if isinstance(c, Op) and c.name == "lt" and isinstance(c.args[0], Size) and c.args[0] not in self.indices:
             self.indices.append(c.args[0])
-        if not is_integer_atom(c) and not (isinstance(c, Const) or (isinstance(c, Op) and c.name in ("and", "or", "not"))):
+        if not is_integer_atom(c) and not (
+            isinstance(c, Const) or (isinstance(c, Op) and c.name in ("and", "or", "not"))
+        ):
             self.floats.append((c, truth))
 
     def holds(self, c: Expr) -> bool:
         """Proved under the facts."""
-        return self._refuted(self.bool(c), True, c)
+        return self._refuted(self.truth(c), True, c)
 
     def fails(self, c: Expr) -> bool:
         """Its negation is proved under the facts."""
-        return self._refuted(self.bool(c), False, c)
+        return self._refuted(self.truth(c), False, c)
 
     def _refuted(self, formula: z3.BoolRef, truth: bool, c: Expr) -> bool:
         key = (op("not", c) if truth else c, self.trail)
@@ -229,7 +231,7 @@ class Facts:
     def satisfiable(self) -> bool:
         self.solver.push()
         self.solver.add(*self.sides)
-        found = self.solver.check() == z3.sat
+        found = bool(self.solver.check() == z3.sat)
         self.solver.pop()
         return found
 
@@ -258,5 +260,7 @@ def zero(dtype: str = "int32") -> Expr:
 def mentions(e: Expr, names: Iterable[str]) -> set[str]:
     """Those of the names (of sizes, or of tensors) that occur."""
     wanted = set(names)
-    found = {x.name for x in subterms(e) if isinstance(x, Size)} | {x.tensor for x in subterms(e) if isinstance(x, Read)}
+    found = {x.name for x in subterms(e) if isinstance(x, Size)} | {
+        x.tensor for x in subterms(e) if isinstance(x, Read)
+    }
     return found & wanted

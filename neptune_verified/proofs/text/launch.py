@@ -20,8 +20,8 @@ from neptune_verified.proofs.text.library import LIMIT
 def with_blocks(e: Expr, blocks: dict[str, int]) -> Expr:
     """A factor of the grid with the configuration's blocks; ``(x + (b - 1)) // b`` as Triton's cdiv has it."""
     values = {size(f"blocks.{name}"): const(n, "int32") for name, n in blocks.items()}
-    less = {op("sub", b, const(1, "int32")): const(n.value - 1, "int32") for b, n in values.items()}  # type: ignore[operator]
-    e = substitute(substitute(e, less), values)
+    less = {op("sub", b, const(1, "int32")): const(n.value - 1, "int32") for b, n in values.items()}
+    e = substitute(substitute(e, less), dict(values.items()))
     if unknown := [x.name for x in subterms(e) if isinstance(x, Size) and x.name.startswith("blocks.")]:
         raise Unproved("O13", f"the grid reads a block that the configuration does not have: {unknown[0]}")
     return e
@@ -50,7 +50,9 @@ class Grid:
             return None
         left = self.states[a.name]
         if b not in left:
-            raise Unproved("O11", "the program index is divided by something else than a factor of the number of programs")
+            raise Unproved(
+                "O11", "the program index is divided by something else than a factor of the number of programs"
+            )
         if name == "floormod":
             digit = f"{a.name}.digit"
             if self.extents.setdefault(digit, b) is not b:

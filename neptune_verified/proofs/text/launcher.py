@@ -43,7 +43,9 @@ class Launcher:
 class LauncherReader:
     def __init__(self, file: FileText, loops: LoopProgram) -> None:
         self.file, self.program = file, loops.program
-        self.outputs = {o.name: o for nest in loops.nests for o in (*nest.outputs, *(s for p in nest.passes for s in p.stores))}
+        self.outputs = {
+            o.name: o for nest in loops.nests for o in (*nest.outputs, *(s for p in nest.passes for s in p.stores))
+        }
         self.inputs = {t.name: t for t in self.program.inputs}
         self.sizes = {s.name: s for s in self.program.sizes}
         self.known: dict[str, Expr] = {}
@@ -80,7 +82,9 @@ class LauncherReader:
         defaults = [None if d is None else ast.unparse(d) for d in a.kw_defaults]
         plain = not (a.vararg or a.kwarg or a.posonlyargs or a.defaults or f.decorator_list)
         # Annotations are expressions that run when the file is imported.
-        plain = plain and not (f.returns or any(x.annotation for x in (*a.args, *a.kwonlyargs)) or getattr(f, "type_params", ()))
+        plain = plain and not (
+            f.returns or any(x.annotation for x in (*a.args, *a.kwonlyargs)) or getattr(f, "type_params", None)
+        )
         if own != wanted or not plain:
             raise Unproved("O13", f"the launcher's parameters are {own}, should be {wanted}", f.lineno)
         if defaults != [*([None] * len(scalars)), "None", "None"]:
@@ -114,7 +118,9 @@ class LauncherReader:
             raise Unproved("O13", "a check after the results were allocated")
         match name, args:
             case "_check_tensors", [rows]:
-                wanted = ", ".join(f"('{t.name}', {t.name}, {len(t.shape)}, torch.{t.dtype})" for t in self.program.inputs)
+                wanted = ", ".join(
+                    f"('{t.name}', {t.name}, {len(t.shape)}, torch.{t.dtype})" for t in self.program.inputs
+                )
                 if ast.unparse(rows) != ast.unparse(ast.parse(f"({wanted},)", mode="eval")):
                     raise Unproved("O11", "the tensors' ranks and types are not checked as the definition has them")
                 self.tensors = True
@@ -128,7 +134,9 @@ class LauncherReader:
             case "_check_length", [ast.Constant(), have, ast.Constant(), want]:
                 tensor, k = self.dimension(have)
                 if not _same(self.expr(want), self.inputs[tensor].shape[k]):
-                    raise Unproved("O11", f"{tensor}.shape[{k}] is checked to be another length than the definition has")
+                    raise Unproved(
+                        "O11", f"{tensor}.shape[{k}] is checked to be another length than the definition has"
+                    )
                 self.dimensions.add((tensor, k))
             case "_check_limit", [ast.Tuple(elts=rows)]:
                 for row in rows:
@@ -140,14 +148,18 @@ class LauncherReader:
         match row:
             case ast.Tuple(elts=[ast.Constant(), ast.Name(id="programs")]) if self.programs is not None:
                 self.bounded = True
-            case ast.Tuple(elts=[ast.Constant(), ast.Name(id=x)]) if x in self.known and self.sizes[x].dtype not in FLOATS:
+            case ast.Tuple(elts=[ast.Constant(), ast.Name(id=x)]) if (
+                x in self.known and self.sizes[x].dtype not in FLOATS
+            ):
                 self.limited.add(x)
             case _:
                 raise Unproved("O12", "a limit on something else than a length")
 
     def dimension(self, e: ast.expr) -> tuple[str, int]:
         match e:
-            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=t), attr="shape"), slice=ast.Constant(value=int() as k)):
+            case ast.Subscript(
+                value=ast.Attribute(value=ast.Name(id=t), attr="shape"), slice=ast.Constant(value=int() as k)
+            ):
                 if self.tensors and t in self.inputs and 0 <= k < len(self.inputs[t].shape):
                     return t, k
         raise Unproved("O11", f"{ast.unparse(e)} is no dimension of a tensor that was checked")
@@ -156,13 +168,17 @@ class LauncherReader:
         tensor, k = where
         want = self.inputs[tensor].shape[k]
         if not (isinstance(want, Size) and want.name == name) or name in self.known or name in self.inputs:
-            raise Unproved("O11", f"{name} is read from {tensor}.shape[{k}], which the definition says is another length")
+            raise Unproved(
+                "O11", f"{name} is read from {tensor}.shape[{k}], which the definition says is another length"
+            )
         self.known[name] = want
         self.dimensions.add(where)
 
     def assumption(self, test: ast.expr) -> None:
         match test:
-            case ast.Compare(left=ast.Name(id=x), ops=[ast.GtE()], comparators=[ast.Constant(value=int() | float() as n)]):
+            case ast.Compare(
+                left=ast.Name(id=x), ops=[ast.GtE()], comparators=[ast.Constant(value=int() | float() as n)]
+            ):
                 fact = Assumption("at_least", x, n)
             case ast.Compare(
                 left=ast.BinOp(left=ast.Name(id=x), op=ast.Mod(), right=ast.Constant(value=int() as n)),
@@ -201,7 +217,9 @@ class LauncherReader:
         if self.allocated or [ast.unparse(n) for n in names] != order or len(call.args) != 3 or call.keywords:
             raise Unproved("O11", f"the results are not {', '.join(order)}")
         specs, inputs, out = call.args
-        if ast.unparse(out) != "out" or ast.unparse(inputs) != ast.unparse(_tuple([t.name for t in self.program.inputs])):
+        if ast.unparse(out) != "out" or ast.unparse(inputs) != ast.unparse(
+            _tuple([t.name for t in self.program.inputs])
+        ):
             raise Unproved("O11", "results may share memory with an input that is not among those compared")
         if not isinstance(specs, ast.Tuple) or len(specs.elts) != len(order):
             raise Unproved("O11", "the results' shapes are of another form")
@@ -254,7 +272,9 @@ class LauncherReader:
             case ast.Call(func=ast.Name(id="float"), args=[ast.Name(id=x)], keywords=[]) if x in self.known:
                 if self.sizes[x].dtype in FLOATS:
                     return [("size", x, 0)]
-            case ast.Starred(value=ast.Call(func=ast.Attribute(value=ast.Name(id=x), attr="stride"), args=[], keywords=[])):
+            case ast.Starred(
+                value=ast.Call(func=ast.Attribute(value=ast.Name(id=x), attr="stride"), args=[], keywords=[])
+            ):
                 if x in self.inputs or x in self.outputs:
                     rank = len(self.inputs[x].shape) if x in self.inputs else len(self.outputs[x].axes)
                     return [("stride", x, k) for k in range(rank)]
@@ -325,4 +345,3 @@ def _bare(e: Expr) -> Expr:
     while isinstance(e, Op) and e.name == "cast" and e.dtype not in FLOATS:
         e = e.args[0]
     return e
-

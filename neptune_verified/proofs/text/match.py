@@ -169,7 +169,9 @@ class Matcher:
             return any(self.equal(t, e) for e in expansions(s)) or self.differ(self.reason, "a power differs")
         if isinstance(t, Op) and isinstance(s, Op) and t.name == s.name:
             return self.operations(t, s)
-        return self.differ(self.reason if not _rounding(t, s) else "O16", f"{_name(t)} where the definition has {_name(s)}")
+        return self.differ(
+            self.reason if not _rounding(t, s) else "O16", f"{_name(t)} where the definition has {_name(s)}"
+        )
 
     def needed(self, s: Read) -> list[Expr]:
         """Where the definition reads beyond a tensor it is undefined, and nothing is claimed: what must hold otherwise."""
@@ -240,7 +242,11 @@ class Matcher:
 
     def instances(self, atom: Expr, truth: bool) -> list[tuple[Expr, bool]]:
         """What "none of the lanes" and "all of the lanes" say of the lanes at hand."""
-        if not isinstance(atom, Reduce) or len(atom.axes) != 1 or (atom.reducer, truth) not in (("any", False), ("all", True)):
+        if (
+            not isinstance(atom, Reduce)
+            or len(atom.axes) != 1
+            or (atom.reducer, truth) not in (("any", False), ("all", True))
+        ):
             return []
         a = atom.axes[0]
         inside = [x for x in self.facts.indices
@@ -259,17 +265,17 @@ class Matcher:
                 known = self.truth(x)
                 return None if known is None else not known
             case Op("and" | "or" as name, (a, b)):
-                x, y = self.truth(a), self.truth(b)
+                left, right = self.truth(a), self.truth(b)
                 strong = name == "or"
-                if strong in (x, y):
+                if strong in (left, right):
                     return strong
-                return None if x is None or y is None else not strong
+                return None if left is None or right is None else not strong
         if isinstance(c, Reduce) and self.everywhere is not None and self.nowhere(c):
             return c.reducer == "all"
         return self.compared(c)
 
     def nowhere(self, c: Reduce) -> bool:
-        """"Some lane" is false, or "all lanes" true, because of what holds of every row."""
+        """ "Some lane" is false, or "all lanes" true, because of what holds of every row."""
         if c.reducer not in ("any", "all") or len(c.axes) != 1 or self.everywhere is None:
             return False
         with self.facts.case():
@@ -441,14 +447,13 @@ class Matcher:
                 return None if x is None or y is None else arithmetic("div", [x, y])
             case Op("add" | "sub" as name, (a, b)):
                 x, y = self.constant_of(a), self.constant_of(b)
-                for v, other, turned in ((x, b, False), (y, a, name == "sub")):
-                    if v in (INF, -INF) and self.finite(other):
-                        assert v is not None
-                        return -v if turned else v
+                for infinite, other, turned in ((x, b, False), (y, a, name == "sub")):
+                    if infinite is not None and infinite in (INF, -INF) and self.finite(other):
+                        return -infinite if turned else infinite
                 return None if x is None or y is None else arithmetic(name, [x, y])
             case Op("cast", (x,), dtype) if dtype in FLOATS and x.dtype in FLOATS:
-                value = self.constant_of(x)
-                return value if value in (0, INF, -INF) else None
+                inner = self.constant_of(x)
+                return inner if inner in (0, INF, -INF) else None
             case Op("exp" | "exp2" | "max" | "min" | "neg" | "abs" | "log" as name, args):
                 values = [self.constant_of(a) for a in args]
                 known = [v for v in values if v is not None]

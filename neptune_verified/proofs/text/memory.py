@@ -33,7 +33,9 @@ class Memory:
             for name in outputs:
                 with self.lengths.assuming(*(op("le", one, n) for n in self.shapes[name])):
                     if not self.lengths.holds(op("le", one, f)):
-                        raise Unproved("O11", f"no program may be launched, and {name} left unwritten: {_text(f)}", line)
+                        raise Unproved(
+                            "O11", f"no program may be launched, and {name} left unwritten: {_text(f)}", line
+                        )
 
     # -- integers ------------------------------------------------------------------------------------------
 
@@ -64,7 +66,7 @@ class Memory:
         """Lanes as symbols, with their ranges."""
         found = {a: size(f"{a.name}.{a.extent.value}") for a in e.free}  # type: ignore[attr-defined]
         facts = tuple(c for a, x in found.items() for c in within(x, zero(), a.extent))
-        return substitute(e, dict(found)), facts
+        return substitute(e, dict[Expr, Expr](found.items())), facts
 
     def around(self, loops: Iterable[int]) -> tuple[Expr, ...]:
         return tuple(c for n in loops for c in loop_facts(self.reading.loops[n]))
@@ -73,7 +75,9 @@ class Memory:
 
     def lanes(self, a: Access) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         symbols = claim_lanes(a.shape)
-        facts = [c for x, n in zip(symbols, a.shape, strict=True) if n > 1 for c in within(x, zero(), const(n, "int32"))]
+        facts = [
+            c for x, n in zip(symbols, a.shape, strict=True) if n > 1 for c in within(x, zero(), const(n, "int32"))
+        ]
         return symbols, tuple(facts)
 
     def inside(self, a: Access) -> None:

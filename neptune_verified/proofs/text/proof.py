@@ -162,7 +162,9 @@ class _KernelProof:
         if sorted(self.text.blocks) != sorted(self.config.blocks):
             raise Unproved("O13", f"the configuration's blocks are not {', '.join(self.text.blocks)}", self.text.line)
         if len(self.launch.args) != len(self.text.params):
-            raise Unproved("O13", f"{len(self.launch.args)} arguments for {len(self.text.params)} parameters", self.launch.line)
+            raise Unproved(
+                "O13", f"{len(self.launch.args)} arguments for {len(self.text.params)} parameters", self.launch.line
+            )
         self.signature()
         env: dict[str, Value] = dict(self.config.blocks)
         sizes = {s.name: s for s in self.program.sizes}

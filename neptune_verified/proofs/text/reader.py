@@ -223,11 +223,11 @@ class Reader(Calls):
             case ast.BinOp(left=left, op=o, right=right):
                 return self.binary(o, self.value(left), self.value(right))
             case ast.UnaryOp(op=ast.USub(), operand=x):
-                v = self.value(x)
-                if isinstance(v, Tile):
-                    return self.counted(Tile(v.shape, op("neg", v.expr)))
-                if type(v) in (int, float):
-                    return -v  # type: ignore[operator]
+                operand = self.value(x)
+                if isinstance(operand, Tile):
+                    return self.counted(Tile(operand.shape, op("neg", operand.expr)))
+                if isinstance(operand, int | float) and not isinstance(operand, bool):
+                    return -operand
             case ast.Compare(left=left, ops=[o], comparators=[right]) if type(o) in _COMPARE:
                 return self.compare(_COMPARE[type(o)], self.value(left), self.value(right))
             case ast.Subscript(value=x, slice=ast.Tuple(elts=elts)):
@@ -341,7 +341,7 @@ class Reader(Calls):
         dtype = self.dtypes[pointer.tensor]
         access = self.access(pointer, self.mask_of(call, pointer.shape))
         self.found.loads.append(access)
-        value = read(pointer.tensor, access.indices, dtype)
+        value: Expr = read(pointer.tensor, access.indices, dtype)
         if call.keywords:
             other = self.value(next(k.value for k in call.keywords if k.arg == "other"))
             if isinstance(other, Tile | Pointer | Stride | Offset):

@@ -17,7 +17,9 @@ from neptune_verified.proofs.text.fold import widens
 def narrowings(*exprs: Expr) -> set[Expr]:
     """Conversions of floats to a type that has fewer numbers."""
     found = {x for e in exprs for x in subterms(e) if isinstance(x, Op) and x.name == "cast"}
-    return {x for x in found if x.dtype in FLOATS and x.args[0].dtype in FLOATS and not widens(x.args[0].dtype, x.dtype)}
+    return {
+        x for x in found if x.dtype in FLOATS and x.args[0].dtype in FLOATS and not widens(x.args[0].dtype, x.dtype)
+    }
 
 
 def check_hoists(loops: LoopProgram) -> None:

@@ -79,7 +79,7 @@ class States:
             value = read(f"@{kind}:{name}", tuple(c.axes), wide(c.value.dtype))
             return value if widened else op("cast", value, dtype=c.value.dtype)
 
-        return substitute(transform(e, fn), dict(at))
+        return substitute(transform(e, fn), dict[Expr, Expr](at.items()))
 
     def neutral(self, c: Carried) -> Const:
         value = REDUCERS[c.value.reducer].neutral(c.value.dtype)
@@ -124,7 +124,7 @@ def roundable(nest: Nest) -> dict[Expr, str]:
             bodies.append(x.body)
     for body in bodies:
         factors = flattened(body)
-        narrow = {f.args[0].dtype for f in factors if _widening(f)}
+        narrow = {f.args[0].dtype for f in factors if isinstance(f, Op) and _widening(f)}
         if len(narrow) == 1 and len(factors) > 1 and body.dtype == "float32":
             rest = [f for f in factors if not _widening(f)]
             for f in rest:

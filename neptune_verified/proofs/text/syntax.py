@@ -62,7 +62,9 @@ def parse(source: str) -> FileText:
         raise Unproved("O13", "it names an encoding", 1)
     try:
         tree = ast.parse(source)
-        compile(tree, "kernel.py", "exec", dont_inherit=True)  # what the syntax tree does not show, as names bound twice
+        compile(
+            tree, "kernel.py", "exec", dont_inherit=True
+        )  # what the syntax tree does not show, as names bound twice
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
         raise Unproved("O13", f"it is no Python text: {e}", getattr(e, "lineno", None)) from None
     body = list(tree.body)
@@ -101,10 +103,10 @@ def _statement(found: FileText, s: ast.stmt, source: str) -> str:
             found.signatures[name] = _strings(table)
             return name
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-            text = known_text(s, source)
-            if text is not None and text == DEVICE.get(name):
+            digest = known_text(s, source)
+            if digest is not None and digest == DEVICE.get(name):
                 found.device.add(name)
-            elif text is not None and text == HOST.get(name):
+            elif digest is not None and digest == HOST.get(name):
                 found.host.add(name)
             elif name in DEVICE or name in HOST or isinstance(s, ast.ClassDef):
                 raise Unproved("O13", f"the helper {name} is not the one whose meaning is known", s.lineno)
@@ -123,7 +125,7 @@ def _kernel(s: ast.FunctionDef) -> KernelText:
     a = s.args
     if [ast.unparse(d) for d in s.decorator_list] != ["triton.jit"] or s.returns is not None:
         raise Unproved("O13", f"{s.name} is no plain Triton kernel", s.lineno)
-    if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults or getattr(s, "type_params", ()):
+    if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults or getattr(s, "type_params", None):
         raise Unproved("O13", f"{s.name} has parameters of an unknown kind", s.lineno)
     blocks = [x.arg for x in a.args if x.annotation is not None]
     if any(ast.unparse(x.annotation) != "tl.constexpr" for x in a.args if x.annotation is not None):
@@ -145,7 +147,7 @@ def _configs(table: ast.Dict) -> dict[str, Config]:
         good = isinstance(name, str) and isinstance(blocks, dict) and isinstance(options, dict) and type(rows) is int
         good = good and all(isinstance(b, str) and _is_block(n) for b, n in blocks.items())
         good = good and {k: type(v) for k, v in options.items()} == _KEYWORD_TYPES
-        if not good or name in result:
+        if not good or not isinstance(name, str) or name in result:
             raise Unproved("O13", f"the tile configuration {name!r} is not one that is emitted", value.lineno)
         if options["enable_fp_fusion"]:
             # a*b - c contracted can give exp an argument above 0 (O7), and rounds once where the text rounds twice.

@@ -24,7 +24,7 @@ def conditions(g: Expr) -> Iterator[Expr]:
 
 def masks(m: Matcher, g: Expr, neutral: Expr) -> list[tuple[Expr, bool]]:
     """(condition, value) under which the term is neutral."""
-    found = []
+    found: list[tuple[Expr, bool]] = []
     for c in dict.fromkeys(conditions(g)):
         for truth in (False, True):
             with m.facts.case((c, truth)):
