@@ -36,7 +36,7 @@ def make_certificate(
     """The certificate of a verified program and the text of its kernel; coverage comes first.
 
     ``extra``: "roundings" lists the float conversions that the compiler inserted, "kernel" what is known of the kernel
-    (target, tile configurations); nothing else. ``text``: what was proved of the kernel's text; None for a target without."""
+    (target, tile configurations); nothing else. ``text``: what was proved of its text; None for a target without."""
     return evidence(verified.loops, verified.proved, kernel_text, extra, coverage_of(text), text)
 
 

@@ -51,9 +51,9 @@ class FusedEdge:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``coverage`` says what was proved and what was not checked, and comes first everywhere. ``obligations``, ``text`` (what was
-    proved of the kernel's text), ``assumptions``, ``kernel``, ``hashes`` and ``tools`` are those of the certificate
-    (docs/certificate.md)."""
+    """``coverage`` says what was proved and what was not checked, and comes first everywhere. ``obligations``, ``text``
+    (what was proved of the kernel's text), ``assumptions``, ``kernel``, ``hashes`` and ``tools`` are those of the
+    certificate (docs/certificate.md)."""
 
     coverage: str
     program: str

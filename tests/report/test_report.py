@@ -24,7 +24,7 @@ from neptune_verified.ir.serialize import FormatError
 from neptune_verified.proofs.kernel import Prover, VerifiedProgram, required, verify
 from neptune_verified.report import Report
 from tests.definitions import attention, softmax, unfusable
-from tests.proofs.folders import EXTRA, edit_json, whole, write
+from tests.proofs.folders import edit_json, whole, write
 
 GOLDEN = Path(__file__).parent / "golden"
 COVERAGE = "proved O1-O14, O16"

@@ -99,9 +99,8 @@ class Calls:
     def cast(t: Tile, dtype: str) -> Tile:
         if dtype == "bool" and t.dtype in INTS:
             return Tile(t.shape, op("ne", t.expr, const(0, t.dtype)))
-        if t.dtype in FLOATS and dtype not in FLOATS:
-            if dtype == "bool":
-                raise Unproved("O13", "a number cast to a truth value")
+        if dtype == "bool" and t.dtype in FLOATS:
+            raise Unproved("O13", "a number cast to a truth value")
         return Tile(t.shape, op("cast", t.expr, dtype=dtype))
 
     # -- calls ---------------------------------------------------------------------------------------------

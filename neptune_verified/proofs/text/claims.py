@@ -1,11 +1,11 @@
 """Trusted: what the values that loops carry are, by induction over the tiles.
 
-A *claim* says that a value which a loop of the text carries is a carried value of the loop program, at given index expressions
-of its axes: at the start of an iteration ``@old`` over the elements that were processed so far, at its end ``@new``, after the
-loop ``@fin``. Claims arise where the two sides are compared, and are proved together: each by its start (the neutral element,
-or the end of the loop before), and by one iteration with an arbitrary tile, in which the claims about the other values may be
-used. What one iteration must give is the loop program's step, whose obligations O1 to O7, O14 carry it to the definition
-(docs/trust.md, the induction).
+A *claim* says that a value which a loop of the text carries is a carried value of the loop program, at given index
+expressions of its axes: at the start of an iteration ``@old`` over the elements that were processed so far, at its end
+``@new``, after the loop ``@fin``. Claims arise where the two sides are compared, and are proved together: each by its
+start (the neutral element, or the end of the loop before), and by one iteration with an arbitrary tile, in which the
+claims about the other values may be used. What one iteration must give is the loop program's step, whose obligations O1
+to O7, O14 carry it to the definition (docs/trust.md, the induction).
 
 A claim about the value after a loop is *complete* if every element of the stream is in exactly one iteration of exactly one
 loop of the chain (O8), or its term is the neutral element for every row of the program (O10).
@@ -294,7 +294,7 @@ class Claims:
         return found
 
     def partner(self, m: Matcher, x: Read) -> str:
-        """The carried value that the text's value is before or after a tile, as a claim says that is proved too; "" if none."""
+        """The carried value that a value of the text is before or after a tile, as a claim says; "" if none."""
         carry = self.meaning(m, x, "old") or self.meaning(m, x, "new")
         claim = self.by_carry.get(self.outermost(carry).start) if carry is not None else None
         return claim.name if claim is not None else ""

@@ -1,7 +1,8 @@
 """Trusted: the helper functions that an emitted file may carry, known by their exact text, and what each one means.
 
 A reader of this file has to check the texts against the meanings once (tests do so too, with Z3, SymPy and interval
-arithmetic: tests/text/test_library.py); after that a single changed character makes a function unknown, and the file refused.
+arithmetic: tests/text/test_library.py); after that a single changed character makes a function unknown, and the file
+refused.
 
 Device functions, elementwise on tiles and scalars:
 

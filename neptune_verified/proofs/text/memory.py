@@ -99,9 +99,8 @@ class Memory:
             self.inside(a)
             self.injective(a)
         tails = [self.stream(a) for a in stores]
-        if len(stores) > 1:
-            if any(t is None for t in tails) or len({a.loops[:-1] for a in stores}) != 1:
-                raise Unproved("O11", f"{first.tensor} is stored twice", stores[1].line)
+        if len(stores) > 1 and (None in tails or len({a.loops[:-1] for a in stores}) != 1):
+            raise Unproved("O11", f"{first.tensor} is stored twice", stores[1].line)
         self.surjective(stores)
 
     def stream(self, a: Access) -> int | None:

@@ -39,8 +39,8 @@ _ROUNDED = ("sum", "prod", "logaddexp")
 @dataclass(frozen=True, slots=True)
 class KernelProof:
     """What was established of one kernel at one configuration, for the report. ``carried``: values of loops that were
-    shown to be the loop program's; ``skipping``: those for which elements are skipped; ``unseen``: those that have a mask; ``rounded``: types to which operands
-    of products are rounded; ``reordered``: float reductions that run by tiles and trees."""
+    shown to be the loop program's; ``skipping``: those for which elements are skipped; ``unseen``: those that have a mask;
+    ``rounded``: types to which operands of products are rounded; ``reordered``: float reductions by tiles and trees."""
 
     kernel: str
     config: str
