@@ -30,7 +30,7 @@ from neptune_verified.proofs.kernel import (
     VerifiedProgram,
 )
 from neptune_verified.proofs.kernel import verify as prove_all
-from neptune_verified.proofs.text import TextProof, TextRefused, read_back
+from neptune_verified.proofs.text import TextProof, TextRefused, prove_text
 from neptune_verified.report import Report
 from neptune_verified.runtime import INTERPRET, LoadedKernel, check_target, gpu_target
 from neptune_verified.tile.emit import emit
@@ -198,7 +198,7 @@ def _verified(loops: LoopProgram, prover: Prover, progress: Progress | None) -> 
 def _read_back(verified: VerifiedProgram, source: str, target: str, definition: str) -> TextProof:
     """The proof of the emitted text, or VerificationError: what cannot be read back is not emitted."""
     try:
-        return read_back(verified.loops, source, target, definition)
+        return prove_text(verified.loops, source, target, definition)
     except TextRefused as e:
         name = verified.loops.program.name
         report = Report.from_verified(verified, source, coverage=f"REFUSED: {e}")

@@ -40,7 +40,7 @@ from neptune_verified.proofs.kernel import (
     required,
 )
 from neptune_verified.proofs.obligations import Obligation
-from neptune_verified.proofs.text import TextRefused, read_back
+from neptune_verified.proofs.text import TextRefused, prove_text
 from neptune_verified.proofs.text.evidence import text_data
 from neptune_verified.proofs.verdict import RouteResult, Verdict
 
@@ -221,7 +221,7 @@ class _Check:
         if certificate is not None and (found is None or target != found.group(1)):
             self.problem("certificate.json", f"kernel: its target is {target!r}, kernel.py has another")
         try:
-            proof = read_back(loops, kernel, found.group(1) if found else "")
+            proof = prove_text(loops, kernel, found.group(1) if found else "")
         except TextRefused as e:
             for finding in e.findings:
                 self.problem("kernel.py", f"{finding.id}: {finding.where.removeprefix('kernel.py:')}: {finding.what}")

@@ -95,6 +95,8 @@ def text_lines(report: Report) -> Iterator[str]:
         same.setdefault(key, []).append(e["configuration"])
     for (id_, kernel, covers, verdict, routes), configurations in same.items():
         yield f"{id_}, {kernel} ({', '.join(configurations)}): {covers}: {verdict} by {routes}"
+    for id_, looked_at in {e["id"]: e["bounded"] for e in report.text if e["bounded"]}.items():
+        yield f"{id_}, bounded evaluation: {looked_at}"
 
 
 def input_rows(report: Report) -> Iterator[tuple[str, str, str]]:

@@ -11,7 +11,7 @@ from typing import Any
 from neptune_verified.ir.serialize import loops_to_json, program_to_json
 from neptune_verified.proofs.certificate import certificate_to_json, definition_hash, make_certificate
 from neptune_verified.proofs.kernel import COVERAGE, SEMANTICS_VERSION, VerifiedProgram
-from neptune_verified.proofs.text import TextProof, read_back
+from neptune_verified.proofs.text import TextProof, prove_text
 from neptune_verified.report import Report
 from neptune_verified.tile.emit import emit
 from neptune_verified.tile.lower import lower
@@ -29,7 +29,7 @@ def emitted(verified: VerifiedProgram) -> tuple[str, TextProof]:
     loops = verified.loops
     definition = definition_hash(loops.program).removeprefix("sha256:")
     text = emit(loops.program, lower(verified, TARGET), TARGET, definition, f"# {COVERAGE}", loops.passes).source
-    return text, read_back(loops, text, TARGET, definition)
+    return text, prove_text(loops, text, TARGET, definition)
 
 
 def whole(verified: VerifiedProgram) -> Report:

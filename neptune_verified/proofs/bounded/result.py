@@ -75,7 +75,7 @@ class BoundedResult:
             case "O11":
                 return "accesses in bounds for any strides, each output element stored once"
             case "O12":
-                return "integers fit their types, no operand of // or % is negative, offsets have 64 bits"
+                return "integers fit their types, no operand of a division is negative, offsets have 64 bits"
             case "O13":
                 return f"{sum(r.compared for r in self.runs)} stored elements are the definition's"
             case _:

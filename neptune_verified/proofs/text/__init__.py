@@ -2,5 +2,6 @@
 
 from neptune_verified.proofs.text.findings import Finding, TextRefused
 from neptune_verified.proofs.text.proof import KernelProof, TextProof, read_back
+from neptune_verified.proofs.text.routes import prove_text
 
-__all__ = ["Finding", "KernelProof", "TextProof", "TextRefused", "read_back"]
+__all__ = ["Finding", "KernelProof", "TextProof", "TextRefused", "prove_text", "read_back"]

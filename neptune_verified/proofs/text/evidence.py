@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from neptune_verified.proofs.text.proof import KernelProof, TextProof
-
-#: The obligations of the text, in order.
-TEXT_OBLIGATIONS = ("O8", "O9", "O10", "O11", "O12", "O13", "O16")
-
+from neptune_verified.proofs.text.proof import TEXT_OBLIGATIONS, KernelProof, TextProof
 
 def text_data(proof: TextProof) -> list[dict[str, Any]]:
     """One record for each kernel, configuration and obligation."""
@@ -18,6 +14,7 @@ def text_data(proof: TextProof) -> list[dict[str, Any]]:
             "kernel": k.kernel,
             "configuration": k.config,
             "covers": covers(k, id_),
+            "bounded": proof.second.get(id_, ""),
             "verdict": "proved",
             "routes": list(proof.routes),
         }

@@ -8,8 +8,8 @@ computes is the matter of O1 to O7, O14, which are proved before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import product
 
 from neptune_verified.ir.expr import FLOATS, Axis, Expr, const, op, size
@@ -32,6 +32,8 @@ _ABI = {
     "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "int8": "i8", "int16": "i16",
     "int32": "i32", "int64": "i64", "uint8": "u8", "bool": "i1",
 }  # fmt: skip
+#: The obligations of the text, in order.
+TEXT_OBLIGATIONS = ("O8", "O9", "O10", "O11", "O12", "O13", "O16")
 #: Reducers whose results depend on the order, through rounding.
 _ROUNDED = ("sum", "prod", "logaddexp")
 
@@ -56,9 +58,11 @@ class KernelProof:
 
 @dataclass(frozen=True, slots=True)
 class TextProof:
-    """Every kernel at every configuration, and the routes by which it was proved."""
+    """Every kernel at every configuration, and the routes by which it was proved; ``second``: what the bounded evaluation
+    looked at for each obligation."""
 
     kernels: tuple[KernelProof, ...]
+    second: Mapping[str, str] = field(default_factory=dict)
     routes: tuple[str, ...] = ("lanes",)
 
 
