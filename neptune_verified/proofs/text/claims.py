@@ -331,7 +331,11 @@ class Claims:
         at[a] = op("add", last.symbol, position) if last.step > 1 else last.symbol
         for x in within(at[a], zero(), a.extent):
             facts.add(x)
-        rows = {x: self.row(claim, x) for x in lanes_ if isinstance(x, Size)}
+        rows = {
+            x: (*within(x, zero(), const(n, "int32")), *self.row(claim, x))
+            for x, n in zip(lanes_, carry.shape, strict=True)
+            if isinstance(x, Size)
+        }
         m.blame = (-1, "O9", "")
         if not check_unseen(m, c, self.states.term(p, c, at), neutral, update, position, rows):
             raise Unproved(m.blame[1], m.blame[2], loops[-1].line)

@@ -241,7 +241,7 @@ class Matcher:
         if not isinstance(atom, Reduce) or len(atom.axes) != 1 or (atom.reducer, truth) not in (("any", False), ("all", True)):
             return []
         a = atom.axes[0]
-        inside = [x for x in self.facts.indices if self.facts.holds(op("lt", x, a.extent))]
+        inside = [x for x in self.facts.indices if all(map(self.facts.holds, within(x, zero(), a.extent)))]
         return [(substitute(atom.body, {a: x}), truth) for x in inside]
 
     def truth(self, c: Expr) -> bool | None:
