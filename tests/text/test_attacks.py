@@ -262,3 +262,22 @@ def test_what_the_reader_cannot_handle_is_refused() -> None:
     loop = "    for x0_start in range(0, N, BLOCK_X0):\n"
     again = f"{loop}        for t_4 in range(0, 3):\n            zz = t_4 + 1\n"
     refused(built(), edited(built(), (loop, again)), "O13")
+
+
+def test_a_launcher_that_is_a_generator() -> None:
+    message = 'but the kernel assumes M >= 0"'
+    assert message in built().source
+    refused(built(), edited(built(), (message, 'but the kernel assumes M >= 0 {(yield)}"')), "O13")
+
+
+def test_constants_that_go_through_float32() -> None:
+    g = Graph()
+    x = g.input("x", (g.M,), "float64")
+    tenth = tirx.const(0.1, "float64")
+    b = build(g.returns(g.each("y", lambda i: tirx.if_then_else(i < 5, x[i], tenth))), "tenths")
+    read_back(b.loops, b.source, "interpret")
+    where = re.search(r"tl.where\(\((\w+) < 5\), (\w+), 0.1\)", b.source)
+    load = re.search(r"mask=.*, other=0.0\)", b.source)
+    assert where and load
+    other = load.group().replace("mask=", f"mask=({where.group(1)} < 5) & ").replace("other=0.0", "other=0.1")
+    refused(b, edited(b, (where.group(), where.group(2)), (load.group(), other)), "O16")
