@@ -303,7 +303,7 @@ def cdiv_sum(a: Expr, b: Expr) -> Expr:
     return op("add", a, const(value - 1, b.dtype) if value is not None else less)
 
 
-def exact(v: bool | int | float, dtype: str) -> bool:
+def exact(v: bool | int | float | Fraction, dtype: str) -> bool:
     """Is v a (normal) number of this float type, an infinity included?"""
     if isinstance(v, float) and math.isinf(v):
         return True

@@ -82,7 +82,7 @@ class LauncherReader:
         defaults = [None if d is None else ast.unparse(d) for d in a.kw_defaults]
         plain = not (a.vararg or a.kwarg or a.posonlyargs or a.defaults or f.decorator_list)
         # Annotations are expressions that run when the file is imported.
-        annotated = f.returns or any(x.annotation for x in (*a.args, *a.kwonlyargs)) or getattr(f, "type_params", ())
+        annotated = f.returns or any(x.annotation for x in (*a.args, *a.kwonlyargs)) or getattr(f, "type_params", None)
         plain = plain and not annotated
         if own != wanted or not plain:
             raise Unproved("O13", f"the launcher's parameters are {own}, should be {wanted}", f.lineno)

@@ -414,7 +414,7 @@ class Matcher:
                 return e
 
     def constant_of(self, e: Expr) -> Fraction | float | bool | None:
-        """The constant that ``e`` is certain to be, if it is one, with no rounding on the way; 0 times a finite value is 0."""
+        """The constant that ``e`` is certain to be, with no rounding on the way; 0 times a finite value is 0."""
         e = self.head(e)
         value = self._constant_of(e)
         rounded = isinstance(value, Fraction) and e.dtype in FLOATS and not exact(value, e.dtype)

@@ -118,7 +118,7 @@ def _kernel(s: ast.FunctionDef) -> KernelText:
     a = s.args
     if [ast.unparse(d) for d in s.decorator_list] != ["triton.jit"] or s.returns is not None:
         raise Unproved("O13", f"{s.name} is no plain Triton kernel", s.lineno)
-    if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults or getattr(s, "type_params", ()):
+    if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults or getattr(s, "type_params", None):
         raise Unproved("O13", f"{s.name} has parameters of an unknown kind", s.lineno)
     blocks = [x.arg for x in a.args if x.annotation is not None]
     if any(ast.unparse(x.annotation) != "tl.constexpr" for x in a.args if x.annotation is not None):
