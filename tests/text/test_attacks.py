@@ -118,7 +118,10 @@ def test_programs_are_launched_though_two_factors_are_negative() -> None:
     text = edited(
         built(),
         (count.format(""), f"{count.format(' + 1')} * min(2 * M - 1, 1) * min(3 * M - 1, 1)"),
-        ("    i = pid * BLOCK_I", f"{digits}    d = pid % a\n    e = (pid // a) % b\n    i = ((pid // a) // b) * BLOCK_I"),
+        (
+            "    i = pid * BLOCK_I",
+            f"{digits}    d = pid % a\n    e = (pid // a) % b\n    i = ((pid // a) // b) * BLOCK_I",
+        ),
     )
     refused(built(), text, "O11", "O12")
 
@@ -245,10 +248,18 @@ def test_numbers_that_become_tiles_of_32_bits_when_they_are_given_a_name() -> No
     refused(built(), text.replace("c = 65536", "c = 0.5"), "O16", "O12", "O13")
 
 
-RANGE = [("    M, N,\n", "    M, range,\n"), ("N, BLOCK_X0", "range, BLOCK_X0"), ("< N", "< range"), ('"N": "', '"range": "')]
+RANGE = [
+    ("    M, N,\n", "    M, range,\n"),
+    ("N, BLOCK_X0", "range, BLOCK_X0"),
+    ("< N", "< range"),
+    ('"N": "', '"range": "'),
+]
 LOOP = [("for x0_start in", "for tl in"), ("x0_start +", "tl +")]
 FIRST = [("    x_ptr, lse", "    BLOCK_Q: tl.constexpr, x_ptr, lse"), ('"BLOCK_I": 4', '"BLOCK_Q": 1, "BLOCK_I": 4')]
-OPTION = [("    BLOCK_I: tl", "    num_warps: tl.constexpr, BLOCK_I: tl"), ('"BLOCK_I": 4', '"num_warps": 4, "BLOCK_I": 4')]
+OPTION = [
+    ("    BLOCK_I: tl", "    num_warps: tl.constexpr, BLOCK_I: tl"),
+    ('"BLOCK_I": 4', '"num_warps": 4, "BLOCK_I": 4'),
+]
 
 
 @pytest.mark.parametrize("edits", [RANGE, LOOP, FIRST, OPTION])
