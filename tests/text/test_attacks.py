@@ -57,9 +57,9 @@ def test_a_store_that_leaves_out_the_elements_between_two_iterations() -> None:
     b = built()
     second = b.source.index("    for x0_start", b.source.index("    for x0_start") + 1)
     loop = """    for x0_start in range(0, N, BLOCK_X0):
-        xs = tl.load(x_ptr + tl.cast(i, tl.int64) * stride_x_0 + tl.cast(x0_start, tl.int64) * stride_x_1, mask=t_4, other=0.0)
         ps = p_ptr + tl.cast(i, tl.int64) * stride_p_0 + tl.cast(x0_start, tl.int64) * stride_p_1
-        tl.store(ps, tl.exp(xs - m) / s, mask=t_4)
+        at = x_ptr + tl.cast(i, tl.int64) * stride_x_0 + tl.cast(x0_start, tl.int64) * stride_x_1
+        tl.store(ps, tl.exp(tl.load(at, mask=t_4, other=0.0) - m) / s, mask=t_4)
 """
     refused(b, b.source[:second] + loop + b.source[b.source.index("    tl.store(lse_ptr") :], "O11")
 
@@ -113,11 +113,16 @@ def test_no_program_is_launched_though_there_are_results() -> None:
 
 def test_programs_are_launched_though_two_factors_are_negative() -> None:
     """For M = 0 there is a program, of which the facts say that it does not exist."""
+    count = 'programs = -(-(M{}) // blocks["BLOCK_I"])'
+    digits = "".join(f"    {n} = tl.minimum({k} * M - 1, 1)\n" for n, k in (("a", 2), ("b", 3)))
     text = edited(
         built(),
-        ('programs = -(-(M) // blocks["BLOCK_I"])', 'programs = -(-(M + 1) // blocks["BLOCK_I"]) * min(2 * M - 1, 1) * min(3 * M - 1, 1)'),
-        ("    i = pid * BLOCK_I", "    a = tl.minimum(2 * M - 1, 1)\n    b = tl.minimum(3 * M - 1, 1)\n    d = pid % a\n    e = (pid // a) % b\n    i = ((pid // a) // b) * BLOCK_I"),
-    )  # fmt: skip
+        (count.format(""), f"{count.format(' + 1')} * min(2 * M - 1, 1) * min(3 * M - 1, 1)"),
+        (
+            "    i = pid * BLOCK_I",
+            f"{digits}    d = pid % a\n    e = (pid // a) % b\n    i = ((pid // a) // b) * BLOCK_I",
+        ),
+    )
     refused(built(), text, "O11", "O12")
 
 
@@ -243,15 +248,21 @@ def test_numbers_that_become_tiles_of_32_bits_when_they_are_given_a_name() -> No
     refused(built(), text.replace("c = 65536", "c = 0.5"), "O16", "O12", "O13")
 
 
-@pytest.mark.parametrize(
-    "edits",
-    [
-        [("    M, N,\n", "    M, range,\n"), ("N, BLOCK_X0", "range, BLOCK_X0"), ("< N", "< range"), ('"N": "i32"', '"range": "i32"')],
-        [("for x0_start in", "for tl in"), ("x0_start +", "tl +")],
-        [("    x_ptr, lse_ptr, p_ptr,\n", "    BLOCK_Q: tl.constexpr, x_ptr, lse_ptr, p_ptr,\n"), ('"BLOCK_I": 4', '"BLOCK_Q": 1, "BLOCK_I": 4')],
-        [("    BLOCK_I: tl.constexpr,\n", "    num_warps: tl.constexpr, BLOCK_I: tl.constexpr,\n"), ('"BLOCK_I": 4', '"num_warps": 4, "BLOCK_I": 4')],
-    ],
-)  # fmt: skip
+RANGE = [
+    ("    M, N,\n", "    M, range,\n"),
+    ("N, BLOCK_X0", "range, BLOCK_X0"),
+    ("< N", "< range"),
+    ('"N": "', '"range": "'),
+]
+LOOP = [("for x0_start in", "for tl in"), ("x0_start +", "tl +")]
+FIRST = [("    x_ptr, lse", "    BLOCK_Q: tl.constexpr, x_ptr, lse"), ('"BLOCK_I": 4', '"BLOCK_Q": 1, "BLOCK_I": 4')]
+OPTION = [
+    ("    BLOCK_I: tl", "    num_warps: tl.constexpr, BLOCK_I: tl"),
+    ('"BLOCK_I": 4', '"num_warps": 4, "BLOCK_I": 4'),
+]
+
+
+@pytest.mark.parametrize("edits", [RANGE, LOOP, FIRST, OPTION])
 def test_kernels_that_cannot_run(edits: list[tuple[str, str]]) -> None:
     refused(built(), edited(built(), *edits), "O13")
 
@@ -262,3 +273,29 @@ def test_what_the_reader_cannot_handle_is_refused() -> None:
     loop = "    for x0_start in range(0, N, BLOCK_X0):\n"
     again = f"{loop}        for t_4 in range(0, 3):\n            zz = t_4 + 1\n"
     refused(built(), edited(built(), (loop, again)), "O13")
+
+
+def test_a_launcher_that_is_a_generator() -> None:
+    message = 'but the kernel assumes M >= 0"'
+    assert message in built().source
+    refused(built(), edited(built(), (message, 'but the kernel assumes M >= 0 {(yield)}"')), "O13")
+
+
+def test_constants_that_go_through_float32() -> None:
+    g = Graph()
+    x = g.input("x", (g.M,), "float64")
+    tenth = tirx.const(0.1, "float64")
+    b = build(g.returns(g.each("y", lambda i: tirx.if_then_else(i < 5, x[i], tenth))), "tenths")
+    read_back(b.loops, b.source, "interpret")
+    where = re.search(r"tl.where\(\((\w+) < 5\), (\w+), 0.1\)", b.source)
+    load = re.search(r"mask=.*, other=0.0\)", b.source)
+    assert where and load
+    other = load.group().replace("mask=", f"mask=({where.group(1)} < 5) & ").replace("other=0.0", "other=0.1")
+    refused(b, edited(b, (where.group(), where.group(2)), (load.group(), other)), "O16")
+
+
+def test_right_texts_with_lengths_that_are_numbers() -> None:
+    x = te.placeholder((2, 64), "float32", "x")
+    b = build(Graph(inputs=[x], outputs=[te.compute((2, 64), lambda h, j: x[h, j] * 2.0, "y")]), "twice")
+    for block in (16, 1024):
+        read_back(b.loops, b.source.replace('"BLOCK_J": 1024', f'"BLOCK_J": {block}'), "interpret")

@@ -66,6 +66,20 @@ class Calls:
             raise Unproved("O16", f"the constant {v!r} is no {dtype}, so it is rounded unseen")
         return const(v, dtype)
 
+    def through_float32(self, v: bool | int | float, dtype: str) -> Expr:
+        """A constant that Triton makes a tile of its own first, of 32 bits if it is a float, and then converts."""
+        if dtype == "float64" and not exact(v, "float32"):
+            raise Unproved("O16", f"the constant {v!r} is no float32, through which it goes")
+        return self.number(v, dtype)
+
+    def extreme(self, name: str, a: Value, b: Value) -> Tile:
+        """``tl.maximum``, ``tl.minimum``: some versions of Triton make constants tiles, and compute in 32 bits at least."""
+        x, y = self.pair(a, b)
+        tiles = isinstance(a, Tile) and isinstance(b, Tile)
+        if x.dtype == "bfloat16" or not (tiles or x.dtype in ("float32", "int32", "int64")):
+            raise Unproved("O16", f"a {name} of {x.dtype}, whose result may have another type")
+        return self.elementwise(name, x, y)
+
     def pair(self, a: Value, b: Value) -> tuple[Tile, Tile]:
         """Both operands in one type, as Triton brings them there; only promotions that change no value are known."""
         if isinstance(a, Tile) and isinstance(b, Tile):
@@ -126,9 +140,7 @@ class Calls:
             case "tl.where", [c, a, b], []:
                 return self.where(self.value(c), self.value(a), self.value(b))
             case (("tl.maximum" | "tl.minimum"), [a, b], []):
-                return self.elementwise(
-                    "max" if name == "tl.maximum" else "min", *self.pair(self.value(a), self.value(b))
-                )
+                return self.extreme("max" if name == "tl.maximum" else "min", self.value(a), self.value(b))
             case "tl.cast", [x, dtype], []:
                 given = self.value(x)
                 tile = given if isinstance(given, Tile) else self.full((), given, "int32" if type(given) is int else "")

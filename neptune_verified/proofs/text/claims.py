@@ -379,8 +379,13 @@ class Claims:
         at[a] = op("add", last.symbol, position) if last.step > 1 else last.symbol
         for x in within(at[a], zero(), a.extent):
             m.facts.add(x)
-        lanes_ = claim_lanes(claim.carry.shape)
-        return Position(position, {x: self.row(claim, x) for x in lanes_ if isinstance(x, Size)})
+        shape = claim.carry.shape
+        rows = {
+            x: (*within(x, zero(), const(n, "int32")), *self.row(claim, x))
+            for x, n in zip(claim_lanes(shape), shape, strict=True)
+            if isinstance(x, Size)
+        }
+        return Position(position, rows)
 
     @staticmethod
     def update(loops: list[Loop], end: Expr) -> tuple[Expr | None, Expr]:

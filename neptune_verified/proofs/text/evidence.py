@@ -6,6 +6,7 @@ from typing import Any
 
 from neptune_verified.proofs.text.proof import TEXT_OBLIGATIONS, KernelProof, TextProof
 
+
 def text_data(proof: TextProof) -> list[dict[str, Any]]:
     """One record for each kernel, configuration and obligation."""
     return [

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+import z3
+
 from neptune_verified.ir.expr import FLOATS, INTS, Const, Expr, Size, const, op, size, substitute, subterms
 from neptune_verified.ir.program import Assumption, Program
 from neptune_verified.proofs.text.calls import cdiv_sum, representable_ints
@@ -24,7 +26,16 @@ def with_blocks(e: Expr, blocks: dict[str, int]) -> Expr:
     e = substitute(substitute(e, less), dict(values.items()))
     if unknown := [x.name for x in subterms(e) if isinstance(x, Size) and x.name.startswith("blocks.")]:
         raise Unproved("O13", f"the grid reads a block that the configuration does not have: {unknown[0]}")
-    return e
+    return known(e)
+
+
+def known(e: Expr) -> Expr:
+    """A factor without lengths as the number that it is, which the text may compute when it is compiled."""
+    if any(isinstance(x, Size) for x in subterms(e)):
+        return e
+    solver = Facts({})
+    value = z3.simplify(solver.int(e))
+    return const(value.as_long(), "int32") if isinstance(value, z3.IntNumRef) else e
 
 
 class Grid:
@@ -46,6 +57,8 @@ class Grid:
 
     def divided(self, name: str, a: Expr, b: Expr) -> Expr | None:
         """``a // b`` or ``a % b`` where a is (what is left of) the program index; None where it is something else."""
+        if isinstance(a, Size) and isinstance(b, Const) and b.value == 1 and a.name in {*self.states, *self.extents}:
+            return a if name == "floordiv" else const(0, a.dtype)
         if not (isinstance(a, Size) and a.name in self.states):
             return None
         left = self.states[a.name]

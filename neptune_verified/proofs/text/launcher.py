@@ -18,6 +18,8 @@ from neptune_verified.proofs.text.launch import Grid, Ground
 from neptune_verified.proofs.text.syntax import FileText
 
 _KINDS = {"int": ("int", "an int"), "float": ("(int, float)", "a number")}
+#: What makes an exception with a message.
+_MESSAGE = (ast.Raise, ast.Call, ast.Name, ast.Load, ast.Constant, ast.JoinedStr, ast.FormattedValue)
 _OPS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "floormod"}
 
 
@@ -82,9 +84,8 @@ class LauncherReader:
         defaults = [None if d is None else ast.unparse(d) for d in a.kw_defaults]
         plain = not (a.vararg or a.kwarg or a.posonlyargs or a.defaults or f.decorator_list)
         # Annotations are expressions that run when the file is imported.
-        plain = plain and not (
-            f.returns or any(x.annotation for x in (*a.args, *a.kwonlyargs)) or getattr(f, "type_params", None)
-        )
+        annotated = f.returns or any(x.annotation for x in (*a.args, *a.kwonlyargs)) or getattr(f, "type_params", None)
+        plain = plain and not annotated
         if own != wanted or not plain:
             raise Unproved("O13", f"the launcher's parameters are {own}, should be {wanted}", f.lineno)
         if defaults != [*([None] * len(scalars)), "None", "None"]:
@@ -98,7 +99,11 @@ class LauncherReader:
                 self.check(name, args)
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript(value=ast.Attribute(attr="shape"))):
                 self.length(name, self.dimension(s.value))
-            case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=test), body=[ast.Raise()], orelse=[]):
+            case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=test), body=[ast.Raise() as r], orelse=[]):
+                if not all(isinstance(x, _MESSAGE) for x in ast.walk(r)):
+                    raise Unproved(
+                        "O13", "an exception of another form"
+                    )  # a yield in it makes the function a generator
                 self.assumption(test)
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call(func=ast.Name(id="_results")) as call):
                 self.results(names, call)

@@ -249,8 +249,7 @@ class Matcher:
         ):
             return []
         a = atom.axes[0]
-        inside = [x for x in self.facts.indices
-                  if self.facts.holds(op("le", zero(), x)) and self.facts.holds(op("lt", x, a.extent))]  # fmt: skip
+        inside = [x for x in self.facts.indices if all(map(self.facts.holds, within(x, zero(), a.extent)))]
         return [(substitute(atom.body, {a: x}), truth) for x in inside]
 
     def truth(self, c: Expr) -> bool | None:

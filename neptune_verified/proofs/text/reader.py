@@ -183,7 +183,7 @@ class Reader(Calls):
             raise Unproved("O11", "a store that is not to a tensor")
         dtype = self.dtypes[pointer.tensor]
         if isinstance(value, bool | int | float):
-            value = Tile((), self.number(value, dtype))
+            value = Tile((), self.through_float32(value, dtype))
         if not isinstance(value, Tile) or value.dtype != dtype:
             raise Unproved("O16", f"a value of another type than {pointer.tensor}'s is stored, which rounds it unseen")
         mask = self.mask_of(call, pointer.shape)
@@ -346,5 +346,5 @@ class Reader(Calls):
             other = self.value(next(k.value for k in call.keywords if k.arg == "other"))
             if isinstance(other, Tile | Pointer | Stride | Offset):
                 raise Unproved("O9", "the value of a load's other lanes is no constant")
-            value = op("select", access.mask, value, self.number(other, dtype))
+            value = op("select", access.mask, value, self.through_float32(other, dtype))
         return Tile(pointer.shape, value)
