@@ -198,3 +198,24 @@ def test_text_is_proved_and_compiles(name: str, tmp_path: Path) -> None:
     kernel = nv.compile(nv.Program.from_te(g.inputs, g.outputs, name="masked"), target="cuda:90")
     assert ("if x0_live:" in kernel.source) == ("lengths" not in name)
     assert all(c.binary > 1000 for c in crosscompile(kernel.source, "masked", "cuda:90", tmp_path))
+
+
+def test_an_update_with_a_loop_of_its_own_has_no_test() -> None:
+    """The head dimension is looped over."""
+    N, D = te.var("N"), te.var("D")
+    g = Graph()
+    ids, q, k = te.placeholder((N,), INT, "ids"), te.placeholder((N, D), F32, "q"), te.placeholder((N, D), F32, "k")
+    d, j = te.reduce_axis((0, D), "d"), te.reduce_axis((0, N), "j")
+    s = te.compute((N, N), lambda i, j: te.sum(q[i, d] * k[j, d], axis=d), "s")
+    dead = nv.neg_inf(F32)
+    m = te.compute((N,), lambda i: te.max(tirx.if_then_else(ids[i] == ids[j], s[i, j], dead), axis=j), "m")
+    g.inputs = [q, k, ids]
+    b = build(g.returns(m), "looped")
+    text = b.source
+    assert "for r" in text
+    assert "if " not in "".join(loops(b))
+    assert "ids_max" not in text
+    rng = np.random.default_rng(0)
+    arrays = {"q": rng.normal(size=(20, 9)).astype(np.float32), "k": rng.normal(size=(20, 9)).astype(np.float32)}
+    arrays["ids"] = rng.integers(0, 3, 20).astype(np.int32)
+    assert_refines(b.run(arrays, 16)["m"], b.define(arrays)["m"], 1e-5, "m")
