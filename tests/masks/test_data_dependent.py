@@ -3,135 +3,20 @@ enumeration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from tvm import te, tirx
 
 import neptune_verified as nv
-from neptune_verified.runtime import LoadedKernel
 from neptune_verified.targets.crosscompile import crosscompile
-from tests.accepted.harness import F32, Built, Graph, assert_refines, build
-from tests.masks.programs import Array, attention, masked, reference
+from tests.accepted.harness import F32, Graph, assert_refines, build
+from tests.masks.counting import INT, PROGRAMS, ROWS, built, check, documents, lengths, live_tiles, rows, tri
+from tests.masks.programs import attention, masked, reference
 from tests.masks.test_kernels import inputs, loops
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
-INT = "int32"
-ROWS = 16  # of the configuration "small"
-
-_COUNTING = """
-VISITED, UPDATED = [], []
-
-
-def _visit(start):
-    VISITED.append(int(start))
-    return start
-
-
-def _update(live):
-    if live:
-        UPDATED.append(VISITED[-1])
-    return live
-
-
-"""
-
-
-def _documents(causal: bool, H: int = 1, dtype: str = F32, D: int = 16) -> Graph:
-    N = te.var("N")
-    doc = te.placeholder((N,), INT, "doc")
-    q, k, v = (te.placeholder((H, N, D), dtype, s) for s in "qkv")
-    both = (lambda i, j: tirx.all(doc[i] == doc[j], j <= i)) if causal else (lambda i, j: doc[i] == doc[j])
-    return masked(lambda h, i, j: both(i, j), q, k, v, (doc,))
-
-
-def _lengths(causal: bool) -> Graph:
-    M, N = te.var("M"), te.var("N")
-    lens = te.placeholder((2,), INT, "lens")
-    q, k, v = (te.placeholder((2, n, 16), F32, s) for s, n in (("q", M), ("k", N), ("v", N)))
-    both = (lambda h, i, j: tirx.all(j < lens[h], j <= i)) if causal else (lambda h, i, j: j < lens[h])
-    return masked(both, q, k, v, (lens,))
-
-
-def _rows(mask: Callable[[Any, Any, Any], Any], H: int = 1) -> Graph:
-    """``w`` has a number for each row."""
-    M, N = te.var("M"), te.var("N")
-    w = te.placeholder((M,), INT, "w")
-    q, k, v = (te.placeholder((H, n, 16), F32, s) for s, n in (("q", M), ("k", N), ("v", N)))
-    return masked(lambda h, i, j: mask(i, j, w), q, k, v, (w,))
-
-
-PROGRAMS: dict[str, Callable[[], Graph]] = {
-    "documents": lambda: _documents(False),
-    "documents, causal": lambda: _documents(True),
-    "lengths": lambda: _lengths(False),
-    "lengths, causal": lambda: _lengths(True),
-    "windows": lambda: _rows(lambda i, j, w: tirx.all(j <= i, i - j < w[i])),
-    "windows, other side": lambda: _rows(lambda i, j, w: j > i - w[i]),
-    "row lengths": lambda: _rows(lambda i, j, w: j < w[i]),
-    "row lengths or the first": lambda: _rows(lambda i, j, w: tirx.any(j < 3, j < w[i])),
-}
-
-
-@cache
-def built(name: str) -> Built:
-    return build(PROGRAMS[name](), "masked")
-
-
-@cache
-def counting(name: str, block: int) -> LoadedKernel:
-    """The kernel in tiles of ROWS by ``block``, which notes what it does; ``[0]`` is what it visits."""
-    text = built(name).kernel(block).source
-    head, tail = text.split("@triton.jit", 1)
-    tail = tail.replace("x0 = x0_start +", "x0 = _visit(x0_start) +").replace("if x0_live:", "if _update(x0_live):")
-    return LoadedKernel(head + _COUNTING.lstrip() + "@triton.jit" + tail, "masked", "interpret")
-
-
-def run(name: str, arrays: dict[str, Any], block: int = 16) -> tuple[Array, list[int], list[int]]:
-    """The result, and the tiles that are visited and updated, in the order of the programs."""
-    import torch
-
-    kernel = counting(name, block)
-    notes = kernel.function.__globals__
-    notes["VISITED"].clear()
-    notes["UPDATED"].clear()
-    tensors = [torch.tensor(arrays[t.name]) for t in built(name).program.inputs]
-    result = kernel(*tensors, config="small").double().numpy()
-    return result, list(notes["VISITED"]), list(notes["UPDATED"])
-
-
-def live_tiles(mask: Array, block: int = 16) -> list[int]:
-    """The starts of the tiles with a live element, by head and row tile."""
-    found: list[int] = []
-    for head in mask:
-        for first in range(0, head.shape[0], ROWS):
-            seen = head[first : first + ROWS].any(axis=0)
-            found += [s for s in range(0, head.shape[1], block) if seen[s : s + block].any()]
-    return found
-
-
-def check(name: str, arrays: dict[str, Any], mask: Array, block: int = 16) -> tuple[list[int], list[int]]:
-    """Right, and also where what no row of a row tile sees is NaN."""
-    H = arrays["q"].shape[0]
-    mask = np.broadcast_to(mask, (H, *mask.shape[-2:]))
-    with np.errstate(all="ignore"):
-        want = reference(arrays["q"], arrays["k"], arrays["v"], mask)
-    got, visited, updated = run(name, arrays, block)
-    assert_refines(got, want, 1e-5, name)
-    for first in range(0, mask.shape[1], ROWS):
-        unseen = ~mask[:, first : first + ROWS].any(axis=1)
-        spoiled = arrays | {s: np.where(unseen[:, :, None], np.float32(np.nan), arrays[s]) for s in "kv"}
-        got, *_ = run(name, spoiled, block)
-        assert_refines(got[:, first : first + ROWS], want[:, first : first + ROWS], 1e-5, f"{name}, from {first}")
-    return visited, updated
-
-
-def tri(n: int) -> Array:
-    return np.tri(n, dtype=bool)
 
 
 # --------------------------------------------------------------------------------------------------- documents
@@ -306,10 +191,31 @@ def test_an_attention_of_two_heads_has_the_bound_of_its_own() -> None:
 @pytest.mark.parametrize("name", ["documents, causal", "lengths, causal", "windows"])
 def test_text_is_proved_and_compiles(name: str, tmp_path: Path) -> None:
     g = {
-        "documents, causal": lambda: _documents(True, 2, "float16", 64),
-        "lengths, causal": lambda: _lengths(True),
-        "windows": lambda: _rows(lambda i, j, w: tirx.all(j <= i, i - j < w[i]), 2),
+        "documents, causal": lambda: documents(True, 2, "float16", 64),
+        "lengths, causal": lambda: lengths(True),
+        "windows": lambda: rows(lambda i, j, w: tirx.all(j <= i, i - j < w[i]), 2),
     }[name]()
     kernel = nv.compile(nv.Program.from_te(g.inputs, g.outputs, name="masked"), target="cuda:90")
     assert ("if x0_live:" in kernel.source) == ("lengths" not in name)
     assert all(c.binary > 1000 for c in crosscompile(kernel.source, "masked", "cuda:90", tmp_path))
+
+
+def test_an_update_with_a_loop_of_its_own_has_no_test() -> None:
+    """The head dimension is looped over."""
+    N, D = te.var("N"), te.var("D")
+    g = Graph()
+    ids, q, k = te.placeholder((N,), INT, "ids"), te.placeholder((N, D), F32, "q"), te.placeholder((N, D), F32, "k")
+    d, j = te.reduce_axis((0, D), "d"), te.reduce_axis((0, N), "j")
+    s = te.compute((N, N), lambda i, j: te.sum(q[i, d] * k[j, d], axis=d), "s")
+    dead = nv.neg_inf(F32)
+    m = te.compute((N,), lambda i: te.max(tirx.if_then_else(ids[i] == ids[j], s[i, j], dead), axis=j), "m")
+    g.inputs = [q, k, ids]
+    b = build(g.returns(m), "looped")
+    text = b.source
+    assert "for r" in text
+    assert "if " not in "".join(loops(b))
+    assert "ids_max" not in text
+    rng = np.random.default_rng(0)
+    arrays = {"q": rng.normal(size=(20, 9)).astype(np.float32), "k": rng.normal(size=(20, 9)).astype(np.float32)}
+    arrays["ids"] = rng.integers(0, 3, 20).astype(np.int32)
+    assert_refines(b.run(arrays, 16)["m"], b.define(arrays)["m"], 1e-5, "m")
