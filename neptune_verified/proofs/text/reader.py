@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from neptune_verified.ir.expr import FLOATS, INTS, Expr, const, op, read, size
+from neptune_verified.ir.expr import FLOATS, INTS, Expr, Op, const, op, read, size
 from neptune_verified.proofs.text.calls import Calls, representable_ints
 from neptune_verified.proofs.text.findings import Unproved, at
 from neptune_verified.proofs.text.launch import Grid
@@ -330,7 +330,10 @@ class Reader(Calls):
         k = by.stride.dimension
         if k in dict(p.indices):
             raise Unproved("O11", f"two indices of {p.tensor}'s dimension {k}")
-        return Pointer(p.tensor, (*p.indices, (k, by.index.expr)), self.common(p.shape, by.index.shape))
+        index = by.index.expr
+        while isinstance(index, Op) and index.name == "cast" and index.args[0].dtype == "int32":
+            index = index.args[0]  # widened for the product with the stride: the same number
+        return Pointer(p.tensor, (*p.indices, (k, index)), self.common(p.shape, by.index.shape))
 
     def load(self, call: ast.Call) -> Tile:
         if len(call.args) != 1 or {k.arg for k in call.keywords} not in (set(), {"mask", "other"}):
