@@ -59,6 +59,8 @@ class Grid:
         """``a // b`` or ``a % b`` where a is (what is left of) the program index; None where it is something else."""
         if isinstance(a, Size) and isinstance(b, Const) and b.value == 1 and a.name in {*self.states, *self.extents}:
             return a if name == "floordiv" else const(0, a.dtype)
+        if isinstance(a, Size) and self.extents.get(a.name) is b:
+            return a if name == "floormod" else const(0, a.dtype)  # the last digit is below its factor
         if not (isinstance(a, Size) and a.name in self.states):
             return None
         left = self.states[a.name]
