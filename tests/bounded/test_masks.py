@@ -47,7 +47,7 @@ def _compiled_in(test: Any, arguments: tuple[Any, ...], monkeypatch: pytest.Monk
 
 
 _OWN = ("test_a_scalar_argument", "test_a_window_of_each_head", "test_documents", "test_a_product_of_masked_terms_is_1",
-        "test_masks_that_read_a_tensor_keep_one_loop_and_guard_the_values", "test_no_mask_at_all",
+        "test_masks_that_read_a_tensor_guard_the_values", "test_no_mask_at_all",
         "test_every_reduction_of_the_pass_must_ignore_the_masked_elements", "test_a_mask_in_several_selects",
         "test_a_pass_that_stores_visits_every_tile", "test_a_weight_that_is_masked_is_not_multiplied",
         "test_a_store_of_the_same_load_is_not_masked")  # fmt: skip
