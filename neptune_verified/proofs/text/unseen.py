@@ -28,7 +28,7 @@ def masks(m: Matcher, g: Expr, neutral: Expr) -> list[tuple[Expr, bool]]:
     for c in dict.fromkeys(conditions(g)):
         for truth in (False, True):
             with m.facts.case((c, truth)):
-                if not m.facts.impossible() and m.constant_of(g) == m.constant_of(neutral):
+                if not m.facts.impossible() and m.constant_of(g, definition=True) == m.constant_of(neutral):
                     found.append((c, truth))
     return found
 
