@@ -299,3 +299,9 @@ def test_right_texts_with_lengths_that_are_numbers() -> None:
     b = build(Graph(inputs=[x], outputs=[te.compute((2, 64), lambda h, j: x[h, j] * 2.0, "y")]), "twice")
     for block in (16, 1024):
         read_back(b.loops, b.source.replace('"BLOCK_J": 1024', f'"BLOCK_J": {block}'), "interpret")
+
+
+def test_a_comparison_with_a_number_that_is_an_infinity_in_mathematics_alone() -> None:
+    guard = ('(m_new == float("-inf"))', '(m_new == (float("-inf") + tl.exp(t_17 * 1024.0)))')
+    finite = ("        m_new = ", "        t_17 = tl.max(x_tile_12, axis=1)\n        m_new = ")
+    refused(built(), edited(built(), finite, guard), "O8", "O13")

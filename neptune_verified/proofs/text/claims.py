@@ -39,6 +39,8 @@ from neptune_verified.ir.expr import (
     size,
     substitute,
     subterms,
+    transform,
+    var,
 )
 from neptune_verified.ir.kinds import EXTENDED, NINF, TRUTH, UNDEF, KindAnalysis, Kinds
 from neptune_verified.proofs.text.findings import Unproved
@@ -278,26 +280,50 @@ class Claims:
 
     # -- kinds ---------------------------------------------------------------------------------------------
 
-    def kinds(self, m: Matcher, x: Read) -> Kinds:
+    def kinds(self, m: Matcher, x: Read) -> Kinds | None:
+        """Kinds of a number that is read: of an input, of a carried value, of one that a claim says to be a carried value
+        before or after a tile; None for another value."""
         if x.dtype == "bool":
             return TRUTH
-        name = x.tensor.split(":", 1)[1] if x.tensor.startswith("@") else self.partner(m, x)
-        if name:
-            found = self.carried_kinds(name)
+        if x.tensor.startswith("@"):
+            found = self.carried_kinds(x.tensor.split(":", 1)[1])
         elif x.tensor in self.analysis.shapes:
             found = self.analysis.declared(x.tensor) | ({UNDEF} if m.hides(x) else set())
+        elif name := self.claimed(m, x):
+            found = self.carried_kinds(name)
         else:
-            found = EXTENDED | {UNDEF}
+            return None
         for point, kind in ((float("-inf"), NINF), (0, "zero"), (float("inf"), "+inf")):
             if x.dtype in FLOATS and m.compared(op("eq", x, const(point, x.dtype))) is False:
                 found -= {kind}
         return found
 
-    def partner(self, m: Matcher, x: Read) -> str:
-        """The carried value that a value of the text is before or after a tile, as a claim says; "" if none."""
+    def claimed(self, m: Matcher, x: Read) -> str:
+        """The carried value that a value of this iteration is, in one of the definition's rows, by a claim."""
         carry = self.meaning(m, x, "old") or self.meaning(m, x, "new")
         claim = self.by_carry.get(self.outermost(carry).start) if carry is not None else None
-        return claim.name if claim is not None else ""
+        if carry is None or claim is None or len(x.indices) != len(carry.shape):
+            return ""
+        lanes_ = zip(claim_lanes(carry.shape), x.indices, strict=True)
+        own: dict[Expr, Expr] = {a: i for a, i in lanes_ if isinstance(a, Size)}
+        _, c = self.states.carried(claim.name)
+        at = [(substitute(i, own), a.extent) for i, a in zip(claim.indices, c.axes, strict=True)]
+        return claim.name if all(m.facts.holds(r) for i, n in at for r in within(i, zero(), n)) else ""
+
+    def analysed(self, m: Matcher, e: Expr) -> Kinds:
+        """Kinds of an expression of the definition, from those of its inputs and carried values."""
+        given: dict[Expr, Kinds] = {}
+
+        def fn(x: Expr) -> Expr | None:
+            if not isinstance(x, Read):
+                return None
+            symbol = var(f"{x.tensor}?{len(given)}", x.dtype)
+            found = self.kinds(m, x)
+            given[symbol] = EXTENDED | {UNDEF} if found is None else found
+            return symbol
+
+        opened_ = transform(e, fn)
+        return self.analysis.under(given).of(opened_)
 
     def carried_kinds(self, name: str) -> Kinds:
         """A carried value over any part of its stream."""

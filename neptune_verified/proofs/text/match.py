@@ -65,6 +65,8 @@ class Matcher:
     def __init__(self, reading: Reading, facts: Facts, analysis: KindAnalysis, claims: Claims) -> None:
         self.reading, self.facts, self.analysis, self.claims = reading, facts, analysis, claims
         self.memo: dict[tuple[object, ...], bool] = {}
+        #: Is what is compared first the text's, and second the definition's?
+        self.sides = True
         self.inside: tuple[int, ...] = ()
         self.depth = 0
         self.counter = 0
@@ -126,7 +128,7 @@ class Matcher:
     def equal(self, t: Expr, s: Expr) -> bool:
         if t is s:
             return True
-        key = (t, s, self.facts.trail, self.hidden, self.everywhere)
+        key = (t, s, self.sides, self.hidden, self.everywhere, self.facts.trail)
         if key not in self.memo:
             if self.depth > _DEPTH:
                 return self.differ("O13", "the expressions are nested too deep for the reader")
@@ -195,7 +197,7 @@ class Matcher:
             kept, self.blame = self.blame, before
             if self.equal(t.args[0], s.args[1]) and self.equal(t.args[1], s.args[0]):
                 return True
-            if t.name == "mul" and self.constant_of(t) == 0 == self.constant_of(s):
+            if t.name == "mul" and self.constant_of(t) == 0 == self.constant_of(s, definition=True):
                 return True  # 0 times any finite value
             self.blame = max(kept, self.blame, key=lambda b: b[0])
             return False
@@ -220,7 +222,7 @@ class Matcher:
         return True
 
     def constant(self, t: Expr, s: Expr) -> bool:
-        a, b = self.constant_of(t), self.constant_of(s)
+        a, b = self.constant_of(t), self.constant_of(s, definition=True)
         if a is not None and a == b:
             return True
         show = [_name(x) if v is None else _number(v) for x, v in ((t, a), (s, b))]
@@ -325,12 +327,19 @@ class Matcher:
     def quietly(self, a: Expr, b: Expr) -> bool:
         """Equality of which no difference is to be reported."""
         before = self.blame
-        found = self.equal(a, b) or self.equal(b, a)
+        found = self.either((a,), (b,))
         self.blame = before
         return found
 
-    def either(self, x: tuple[Expr, Expr], y: tuple[Expr, Expr]) -> bool:
+    def either(self, x: tuple[Expr, ...], y: tuple[Expr, ...]) -> bool:
         """Pairwise equal; it is not known which side is the text's."""
+        sides, self.sides = self.sides, False
+        try:
+            return self._either(x, y)
+        finally:
+            self.sides = sides
+
+    def _either(self, x: tuple[Expr, ...], y: tuple[Expr, ...]) -> bool:
         return all(a is b or self.equal(a, b) or self.equal(b, a) for a, b in zip(x, y, strict=True))
 
     def open_atom(self, c: Expr) -> Expr | None:
@@ -421,75 +430,80 @@ class Matcher:
             case _:
                 return e
 
-    def constant_of(self, e: Expr) -> Fraction | float | bool | None:
-        """The constant that ``e`` is certain to be, with no rounding on the way; 0 times a finite value is 0."""
+    def constant_of(self, e: Expr, definition: bool = False) -> Fraction | float | bool | None:
+        """The constant that ``e`` is certain to be, with no rounding on the way; 0 times a finite value is 0.
+        ``definition``: it is of the definition, whose values are those of mathematics."""
         e = self.head(e)
-        value = self._constant_of(e)
+        value = self._constant_of(e, definition)
         rounded = isinstance(value, Fraction) and e.dtype in FLOATS and not exact(value, e.dtype)
         return None if rounded else value
 
-    def _constant_of(self, e: Expr) -> Fraction | float | bool | None:
+    def _constant_of(self, e: Expr, definition: bool) -> Fraction | float | bool | None:
         match e:
             case Const(value):
                 return value
             case Read(tensor) if tensor.startswith("@fin:"):
                 return self.claims.constant(self, e)
             case Op("mul", (a, b)):
-                x, y = self.constant_of(a), self.constant_of(b)
-                if (x == 0 and self.finite(b)) or (y == 0 and self.finite(a)):
+                x, y = self.constant_of(a, definition), self.constant_of(b, definition)
+                if (x == 0 and self.finite(b, definition)) or (y == 0 and self.finite(a, definition)):
                     return Fraction(0)
                 return None if x is None or y is None else arithmetic("mul", [x, y])
             case Op("div", (a, b)):
-                x, y = self.constant_of(a), self.constant_of(b)
-                if x == 0 and y is None and ZERO not in self.kinds(b) and UNDEF not in self.kinds(b):
+                x, y = self.constant_of(a, definition), self.constant_of(b, definition)
+                if (
+                    x == 0
+                    and y is None
+                    and ZERO not in self.kinds(b, definition)
+                    and UNDEF not in self.kinds(b, definition)
+                ):
                     return Fraction(0)
                 return None if x is None or y is None else arithmetic("div", [x, y])
             case Op("add" | "sub" as name, (a, b)):
-                x, y = self.constant_of(a), self.constant_of(b)
+                x, y = self.constant_of(a, definition), self.constant_of(b, definition)
                 for infinite, other, turned in ((x, b, False), (y, a, name == "sub")):
-                    if infinite is not None and infinite in (INF, -INF) and self.finite(other):
+                    if infinite is not None and infinite in (INF, -INF) and self.finite(other, definition):
                         return -infinite if turned else infinite
                 return None if x is None or y is None else arithmetic(name, [x, y])
             case Op("cast", (x,), dtype) if dtype in FLOATS and x.dtype in FLOATS:
-                inner = self.constant_of(x)
+                inner = self.constant_of(x, definition)
                 return inner if inner in (0, INF, -INF) else None
             case Op("exp" | "exp2" | "max" | "min" | "neg" | "abs" | "log" as name, args):
-                values = [self.constant_of(a) for a in args]
+                values = [self.constant_of(a, definition) for a in args]
                 known = [v for v in values if v is not None]
                 return arithmetic(name, known) if len(known) == len(values) else None
             case _:
                 return None
 
-    def finite(self, e: Expr) -> bool:
-        value = self.constant_of(e)
+    def finite(self, e: Expr, definition: bool = False) -> bool:
+        value = self.constant_of(e, definition)
         if value is not None:
             return value not in (INF, -INF)
-        return bool(self.kinds(e) <= FINITE)
+        return bool(self.kinds(e, definition) <= FINITE)
 
-    def kinds(self, e: Expr) -> frozenset[str]:
-        """Kinds of a number of an input, or of a carried value of the loop program. What is computed may overflow, or
-        underflow to 0, where its mathematics does not, so nothing is known of it."""
-        for _ in range(10_000):
-            if isinstance(e, Read) and (e.tensor not in self.reading.definitions or self.claims.partner(self, e)):
-                return self.claims.kinds(self, e)
-            if isinstance(e, Op) and e.name == "cast" and widens(e.args[0].dtype, e.dtype):
-                e = e.args[0]
-                continue
-            n = plain(self._head(e))
-            if n is e:
+    def kinds(self, e: Expr, definition: bool = False) -> frozenset[str]:
+        """Kinds of a number of an input, or of a carried value, or of a choice of them; or of what the definition computes.
+        What the text computes may overflow, or underflow to 0, where its mathematics does not: nothing is known of it."""
+        if definition and self.sides:
+            return self.claims.analysed(self, self.head(e))
+        for _ in range(_DEPTH):
+            if isinstance(e, Read) and (found := self.claims.kinds(self, e)) is not None:
+                return found
+            inner = self.head(e)
+            while isinstance(inner, Op) and inner.name == "cast" and widens(inner.args[0].dtype, inner.dtype):
+                inner = inner.args[0]
+            if inner is e:
                 break
-            e = n
-        if isinstance(e, Const) and e.dtype != "bool":
-            return KindAnalysis().of(e)
-        if isinstance(e, Op) and e.name == "select" and (atom := self.open_atom(e.args[0])) is not None:
-            found: frozenset[str] = frozenset()
-            for truth in (True, False):
-                with self.facts.case((atom, truth)):
-                    if self.truth(atom) is not truth:
-                        return EXTENDED | {UNDEF}
-                    found |= self.kinds(e)
-            return found
-        return EXTENDED | {UNDEF}
+            e = inner
+        if isinstance(e, Const):
+            return self.analysis.of(e)
+        if not (isinstance(e, Op) and e.name == "select"):
+            return EXTENDED | {UNDEF}
+        result: frozenset[str] = frozenset()
+        for x, truth in zip(e.args[1:], (True, False), strict=True):
+            with self.facts.case((e.args[0], truth)):
+                result |= self.kinds(x)
+        return result
 
 
 def _reduce_rest(e: Reduce, axis_: object, rest: tuple[object, ...], index: Expr) -> Expr:
