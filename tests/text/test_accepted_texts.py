@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 
 import pytest
+from tvm import te
 
+from neptune_verified.frontend.te import neg_inf
 from neptune_verified.proofs.text import read_back
 from neptune_verified.proofs.text.evidence import TEXT_OBLIGATIONS, covers, text_data
 from neptune_verified.proofs.text.proof import TextProof
 from tests.accepted import test_examples
-from tests.accepted.harness import Built, build
+from tests.accepted.harness import F32, Built, Graph, build
 from tests.accepted.programs import CASES
 from tests.accepted.test_accepted import built
+from tests.masks.programs import compiled
 from tests.masks.test_kernels import built as masked
 from tests.text.bases import OWN, TARGET, base, prove
 
@@ -66,7 +69,6 @@ def test_small_programs(name: str) -> None:
     assert prove(name).kernels
 
 
-@pytest.mark.xfail(strict=True, reason="an int32 sum may overflow, for all that the definition's lengths say")
 def test_a_count() -> None:
     assert prove("counts").kernels
 
@@ -124,3 +126,23 @@ def test_a_file_of_two_kernels() -> None:
 def test_every_power_of_two_is_a_right_tile(tile: int) -> None:
     source = re.sub(r'("BLOCK_X0": )\d+', rf"\g<1>{tile}", base("softmax").source)
     assert prove("softmax", source).kernels
+
+
+def test_one_head_of_constant_number() -> None:
+    """A grid axis of length 1 takes no digit of the program index."""
+    proof(compiled("causal", 1, 16))
+
+
+def test_a_mask_without_a_choice_after_it() -> None:
+    """exp(-inf - m) is 0, because the carried maximum is finite where it is not -inf; so the weight's other factor is unseen."""
+    g = Graph()
+    q, k, v = (g.input(name, (2, n, 16)) for name, n in (("q", g.M), ("k", g.N), ("v", g.N)))
+    d, j1, j2, j3 = te.reduce_axis((0, 16), "d"), *(te.reduce_axis((0, g.N), f"j{x}") for x in (1, 2, 3))
+    scores = te.compute((2, g.M, g.N), lambda h, i, j: te.sum(q[h, i, d] * k[h, j, d], axis=d), "scores")
+    s = te.compute(scores.shape, lambda h, i, j: te.if_then_else(j <= i, scores[h, i, j], neg_inf(F32)), "s")
+    m = te.compute((2, g.M), lambda h, i: te.max(s[h, i, j1], axis=j1), "m")
+    e = te.compute(s.shape, lambda h, i, j: te.exp(s[h, i, j] - m[h, i]), "e")
+    total = te.compute((2, g.M), lambda h, i: te.sum(e[h, i, j2], axis=j2), "total")
+    o = te.compute(q.shape, lambda h, i, c: te.sum(e[h, i, j3] / total[h, i] * v[h, j3, c], axis=j3), "o")
+    (found,) = proof(build(g.returns(o), "textbook")).kernels[:1]
+    assert {"o", "total", "m"} == set(found.unseen) == set(found.skipping)

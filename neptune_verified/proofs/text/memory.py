@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from neptune_verified.ir.expr import Axis, Expr, Op, Read, Size, const, op, size, substitute, subterms
 from neptune_verified.proofs.text.calls import representable_ints
@@ -39,11 +39,12 @@ class Memory:
 
     # -- integers ------------------------------------------------------------------------------------------
 
-    def integers(self) -> int:
-        """Every integer result lies in its type, and operands of truncating divisions are not negative."""
+    def integers(self, sums: Collection[Expr] = ()) -> int:
+        """Every integer result lies in its type, and operands of truncating divisions are not negative. ``sums``: new values
+        of loops' integers, which are the definition's own values (by the claims), and in range if those are (O7)."""
         seen: set[tuple[Expr, tuple[int, ...]]] = set()
         for e, loops, line in self.reading.integers:
-            if (e, loops) in seen:
+            if (e, loops) in seen or e in sums:
                 continue
             seen.add((e, loops))
             free = self.free(e)

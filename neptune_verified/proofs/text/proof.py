@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from neptune_verified.ir.expr import FLOATS, Axis, Expr, const, op, size
+from neptune_verified.ir.expr import FLOATS, INTS, Axis, Expr, const, op, size
 from neptune_verified.ir.kinds import KindAnalysis
 from neptune_verified.ir.loops import LoopProgram, Nest, Output, Pass
-from neptune_verified.proofs.text.claims import Claims, claim_lanes, loop_facts
+from neptune_verified.proofs.text.claims import Claims, claim_lanes, loop_facts, partners
 from neptune_verified.proofs.text.findings import Finding, TextRefused, Unproved
 from neptune_verified.proofs.text.integers import within, zero
 from neptune_verified.proofs.text.launch import Grid, Ground, with_blocks
@@ -140,7 +140,9 @@ class _KernelProof:
         memory.programs(self.outputs, self.launch.line)
         if not memory.facts.satisfiable():
             raise Unproved("O13", "the facts about lengths contradict each other, so nothing would be proved")
-        integers = memory.integers()
+        named = partners(reading, [c.name for c in self.nest.carried()])
+        sums = {c.end: c for loop in reading.loops for c in loop.carried.values() if c.name in named}
+        integers = memory.integers(sums)
         for a in reading.loads:
             if a.tensor in self.outputs:
                 raise Unproved("O11", f"{a.tensor}, which this kernel writes, is read", a.line)
@@ -149,6 +151,9 @@ class _KernelProof:
         for group in stores.values():
             memory.written_once(group)
         claims, rounded = self.values(reading, stores)
+        for end, carry in sums.items():
+            if end.dtype in INTS and claims.outermost(carry).start not in claims.by_carry:
+                raise Unproved("O12", f"{carry.name} may overflow", reading.loops[carry.loop].line)
         return KernelProof(
             self.launch.kernel,
             self.config.name,
