@@ -134,7 +134,7 @@ def test_one_head_of_constant_number() -> None:
 
 
 def test_a_mask_without_a_choice_after_it() -> None:
-    """exp(-inf - m) is 0, because the carried maximum is finite where it is not -inf; so the weight's other factor is unseen."""
+    """exp(-inf - m) is 0, because the carried maximum is finite where it is not -inf; so V is unseen there."""
     g = Graph()
     q, k, v = (g.input(name, (2, n, 16)) for name, n in (("q", g.M), ("k", g.N), ("v", g.N)))
     d, j1, j2, j3 = te.reduce_axis((0, 16), "d"), *(te.reduce_axis((0, g.N), f"j{x}") for x in (1, 2, 3))
