@@ -57,7 +57,6 @@ class Coverage:
                 return f"kernel.py:{line}: no program of {config!r} ran the loop {least} times"
         counted = {line for _, line in needs}
         for kernel in kernels.values():
-            blocks = {a.arg for a in kernel.args.args if a.annotation is not None}
             for node in ast.walk(kernel):
                 match node:
                     case ast.For() if node.lineno not in counted:
