@@ -98,7 +98,9 @@ def variable_edits(t: Text) -> Iterator[Edit]:
 def branch_edits(t: Text) -> Iterator[Edit]:
     """Statements that run in few calls or programs only."""
     for f, loop in t.loops():
-        for name in carried(loop):
+        # A change of a value that nothing reads afterwards is none.
+        later = {n.id for s in f.body if s.lineno > loop.lineno for n in ast.walk(s) if isinstance(n, ast.Name)}
+        for name in (c for c in carried(loop) if c in later):
             sizes = sizes_of(f)
             if sizes:
                 text = f"    if {sizes[0]} > 65536:\n        {name} = {name} + 1\n"

@@ -28,10 +28,11 @@ from neptune_verified.proofs.discharge import Discharged, discharge
 from neptune_verified.proofs.kernel import Proved, Prover, required, verify
 from neptune_verified.proofs.limits import LIMITS
 from neptune_verified.proofs.statement import Defined, Equal, Hypothesis, Refines, Statement
+from neptune_verified.proofs.text import TextRefused
 from neptune_verified.proofs.verdict import Counterexample, RouteResult, Verdict
 from tests.definitions import attention, softmax
 from tests.proofs.claims import FALSE, TRUE, VACUOUS
-from tests.proofs.folders import write
+from tests.proofs.folders import emitted, write
 from tests.proofs.library import say
 
 PROVED = TRUE["O1 guarded"]
@@ -340,7 +341,11 @@ def test_a_poisoned_cache_does_not_deceive_the_check(
     monkeypatch.setenv(VARIABLE, str(folder))
     deceived = verify(wrong, Prover(Cache.open()))
     assert deceived.loops == wrong, "the cache is trusted by compile, which docs/trust.md says"
-    report = check(write(tmp_path / "out", deceived))
+    with pytest.raises(
+        TextRefused, match="the definition says"
+    ):  # the text is compared with the definition all the same
+        emitted(deceived)
+    report = check(write(tmp_path / "out", deceived, kernel_of=verify(fuse(softmax()))))
     assert not report.ok
     refuted = [c.id for c in report.checked if c.verdict is Verdict.REFUTED]
     assert refuted == [o.id for o in false]

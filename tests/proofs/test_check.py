@@ -269,7 +269,7 @@ def test_an_output_that_is_not_the_definition(folder: Folder, verified: Verified
     out = nest.outputs[0]
     double = replace(out, expr=op("add", out.expr, out.expr))
     loops = replace(verified.loops, nests=(replace(nest, outputs=(double,)),))
-    write(folder, replace(verified, loops=loops))
+    write(folder, replace(verified, loops=loops), kernel_of=verified)
     assert problems(folder)[0] == (
         "loop.json: the loop program does not come from its definition: o is not its definition after the hoists"
     )

@@ -21,7 +21,7 @@ def test_no_program_at_all_for_some_lengths() -> None:
     source = change(base(L).source, PROGRAMS, 'programs = min(N, 1) * -(-(M) // blocks["BLOCK_I"])')
     source = change(source, r"(    i = pid)", r"    pid = pid // tl.minimum(N, 1)\n\1")
     id_, why = refusal(L, source)
-    assert (id_, "or by none" in why) == ("O11", True), why
+    assert (id_, "no program may be launched" in why) == ("O11", True), why
 
 
 def test_one_element_of_each_tile_is_written() -> None:
@@ -66,7 +66,7 @@ def test_two_stores_that_share_rows_and_columns() -> None:
 def test_a_length_that_is_called_as_the_checker_calls_an_index() -> None:
     source = change(base("elements").source, r"-\(-\(element\)", "-(-(element - 5)")
     id_, why = refusal("elements", source.replace("tl.cdiv(element,", "tl.cdiv(element - 5,"))
-    assert (id_, "are not written" in why) == ("O11", True), why
+    assert (id_, "no program may be launched" in why) == ("O11", True), why
 
 
 def test_a_number_through_a_narrower_integer() -> None:

@@ -175,6 +175,8 @@ def _whole(
     if x.size and x.size <= 8:  # one for each program, say, that ends its loop there: all of it, and half
         x.flat[0] = far - 2
         x.flat[-1] = far - 2 if x.size == 1 else far // 2
+    elif x.size and rng.random() < 0.5:  # in order, so that tiles differ in their least and greatest
+        x = np.sort(x, axis=-1)
     facts = Facts.of(program, t.name)
     if facts.least is not None or t.dtype == "uint8":
         x = np.maximum(x, int(facts.least or 0))

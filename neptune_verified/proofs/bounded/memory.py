@@ -48,6 +48,8 @@ class Memory:
     def put(self, where: tuple[Array, ...], value: Val | Int | Bit | None) -> None:
         """``value`` (flat; none: only counted) at the elements ``where``."""
         np.add.at(self.written, where, 1)
+        if value is not None and not where:  # a tensor without dimensions
+            value = value.each(lambda a: a.reshape(()))
         if isinstance(value, Val) and isinstance(self.value, Val):
             self._put_float(self.value, where, value)
         elif isinstance(value, Int | Bit) and isinstance(self.value, Int | Bit):
