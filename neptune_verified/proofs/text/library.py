@@ -6,7 +6,7 @@ refused.
 
 Device functions, elementwise on tiles and scalars:
 
-    _tanh(x)           tanh x; a series where |x| < 1/8, of relative error below 2^-29 over the reals (float32 only)
+    _tanh(x)           tanh x; a series where |x| < 1/8, of relative error below 2^-29 over the reals
     _sigmoid(x)        1 / (1 + exp(-x))
     _floordiv(a, b)    floor(a / b), for integers, b != 0
     _floormod(a, b)    a - floor(a / b) b
