@@ -43,9 +43,7 @@ def any_cast() -> Patch:
 def no_dead_lanes(p: pytest.MonkeyPatch) -> None:
     """Masked lanes of a reduction are not looked at."""
     true = claims.tile_reduction
-    p.setattr(
-        claims, "tile_reduction", lambda r, n, inside, g, neutral, index: true(r, n, claims.TRUE, g, neutral, index)
-    )
+    p.setattr(claims, "tile_reduction", lambda r, inside, g, neutral, index: true(r, claims.TRUE, g, neutral, index))
 
 
 CHECKS: list[tuple[str, Patch, Edit]] = [

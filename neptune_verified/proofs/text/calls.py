@@ -7,7 +7,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from neptune_verified.ir.expr import DTYPES, FLOATS, INTS, Expr, Number, axis, const, op, reduce_
+from neptune_verified.ir.expr import DTYPES, FLOATS, INTS, Expr, Number, axis, const, int_limit, op, reduce_
 from neptune_verified.ir.intervals import representable
 from neptune_verified.proofs.text.findings import Unproved
 from neptune_verified.proofs.text.powers import log2
@@ -319,8 +319,8 @@ def exact(v: Number | int, dtype: str) -> bool:
 
 
 def representable_ints(dtype: str) -> range:
-    bits = int(dtype.lstrip("uint"))
-    return range(2**bits) if dtype.startswith("u") else range(-(2 ** (bits - 1)), 2 ** (bits - 1))
+    least, greatest = (int(int_limit(dtype, which).value) for which in (0, 1))
+    return range(least, greatest + 1)
 
 
 def _int(e: ast.expr) -> int:

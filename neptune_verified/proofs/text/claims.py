@@ -44,7 +44,7 @@ from neptune_verified.ir.expr import (
 )
 from neptune_verified.ir.kinds import EXTENDED, NINF, TRUTH, UNDEF, KindAnalysis, Kinds
 from neptune_verified.proofs.text.findings import Unproved
-from neptune_verified.proofs.text.integers import Facts, within, zero
+from neptune_verified.proofs.text.integers import Facts, both, within, zero
 from neptune_verified.proofs.text.match import Matcher
 from neptune_verified.proofs.text.reader import Reading
 from neptune_verified.proofs.text.states import States, combined, tile_reduction
@@ -81,6 +81,12 @@ class Position:
 
 def claim_lanes(shape: tuple[int, ...]) -> tuple[Expr, ...]:
     return tuple(const(0, "int32") if n == 1 else size(f"lane?{k}") for k, n in enumerate(shape))
+
+
+def lane_facts(shape: tuple[int, ...]) -> tuple[Expr, ...]:
+    """The ranges of ``claim_lanes``."""
+    lanes_ = zip(claim_lanes(shape), shape, strict=True)
+    return tuple(x for lane_, n in lanes_ if n > 1 for x in within(lane_, zero(), const(n, "int32")))
 
 
 def loop_facts(loop: Loop) -> tuple[Expr, ...]:
@@ -120,13 +126,6 @@ def partners(reading: Reading, names: list[str]) -> dict[str, str]:
             like = [v for v in own if v not in found and re.fullmatch(re.escape(n) + r"_\d+", v)]
             found |= dict.fromkeys(like[:1], n)
     return found
-
-
-def both(*conditions: Expr) -> Expr:
-    result = conditions[0]
-    for c in conditions[1:]:
-        result = op("and", result, c)
-    return result
 
 
 class Claims:
@@ -248,7 +247,7 @@ class Claims:
                 return m.differ("O13", f"{carry.name} is read at something else than a lane")
             moved[symbol] = lane_
         for a, index in zip(c.axes, indices, strict=True):
-            if not (m.facts.holds(op("le", zero(), index)) and m.facts.holds(op("lt", index, a.extent))):
+            if not m.facts.between(index, zero(), a.extent):
                 return m.differ("O13", f"{name} is wanted beyond its axis {a.name}")
         # A lane of the value at hand that is none of this carried value's: it has no meaning in a claim about all its lanes.
         for x in {x for i in indices for x in subterms(i) if isinstance(x, Size)}:
@@ -308,7 +307,7 @@ class Claims:
         own: dict[Expr, Expr] = {a: i for a, i in lanes_ if isinstance(a, Size)}
         _, c = self.states.carried(claim.name)
         at = [(substitute(i, own), a.extent) for i, a in zip(claim.indices, c.axes, strict=True)]
-        return claim.name if all(m.facts.holds(r) for i, n in at for r in within(i, zero(), n)) else ""
+        return claim.name if all(m.facts.between(i, zero(), n) for i, n in at) else ""
 
     def analysed(self, m: Matcher, e: Expr) -> Kinds:
         """Kinds of an expression of the definition, from those of its inputs and carried values."""
@@ -336,10 +335,8 @@ class Claims:
         """An arbitrary program and lane at which the carried value is one of the definition's."""
         _, c = self.states.carried(claim.name)
         facts = self.ground.facts()
-        for lane_, n in zip(claim_lanes(claim.carry.shape), claim.carry.shape, strict=True):
-            if n > 1:
-                for x in within(lane_, zero(), const(n, "int32")):
-                    facts.add(x)
+        for x in lane_facts(claim.carry.shape):
+            facts.add(x)
         for a, index in zip(c.axes, claim.indices, strict=True):
             for x in within(index, zero(), a.extent):
                 facts.add(x)
@@ -380,7 +377,7 @@ class Claims:
         at[a] = op("add", last.symbol, index) if last.step > 1 else last.symbol
         inside += within(at[a], zero(), a.extent)
         g, neutral = self.states.term(p, c, at), self.states.neutral(c)
-        local = tile_reduction(c.value.reducer, last.step, both(*inside), g, neutral, index)
+        local = tile_reduction(c.value.reducer, both(*inside), g, neutral, index)
         wanted = combined(c.value.reducer, self.states.step(p, c, at), local)
         m.inside = tuple(loop.number for loop in loops)
         condition, update = self.update(loops, end)
@@ -566,7 +563,7 @@ class Claims:
         g = reduce_(s.reducer, rest, body) if rest else body
         inside = both(*within(position, zero(), chosen[-1].extent)) if last.step > 1 else TRUE
         neutral = REDUCERS[s.reducer].neutral(s.dtype)
-        local = tile_reduction(s.reducer, last.step, inside, g, neutral, index)
+        local = tile_reduction(s.reducer, inside, g, neutral, index)
         old = opened(carry.whole, carry.shape, at)
         before = m.inside
         m.inside = (*before, *(loop.number for loop in loops))

@@ -238,6 +238,10 @@ class Facts:
     def equal(self, a: Expr, b: Expr) -> bool:
         return a is b or self.holds(op("eq", a, b))
 
+    def between(self, e: Expr, low: Expr, high: Expr) -> bool:
+        """low <= e < high is proved under the facts."""
+        return all(map(self.holds, within(e, low, high)))
+
     def decided(self, c: Expr) -> bool | None:
         """True or False where the facts decide an atom over integers, None otherwise."""
         for fact, truth in reversed(self.trail):
@@ -251,6 +255,14 @@ class Facts:
 def within(e: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr]:
     """low <= e < high."""
     return op("le", low, e), op("lt", e, high)
+
+
+def both(*conditions: Expr) -> Expr:
+    """All of the conditions, of which there is one at least."""
+    result = conditions[0]
+    for c in conditions[1:]:
+        result = op("and", result, c)
+    return result
 
 
 def zero(dtype: str = "int32") -> Expr:

@@ -26,7 +26,6 @@ from neptune_verified.ir.expr import (
     Read,
     Reduce,
     Size,
-    const,
     op,
     reduce_,
     size,
@@ -37,7 +36,7 @@ from neptune_verified.ir.kinds import EXTENDED, FINITE, UNDEF, ZERO, KindAnalysi
 from neptune_verified.proofs.text.calls import exact
 from neptune_verified.proofs.text.findings import Unproved
 from neptune_verified.proofs.text.fold import COMPARE, arithmetic, plain, widens
-from neptune_verified.proofs.text.integers import Facts, is_integer, within, zero
+from neptune_verified.proofs.text.integers import Facts, both, is_integer, within, zero
 from neptune_verified.proofs.text.powers import expansions
 from neptune_verified.proofs.text.reader import Reading
 
@@ -251,7 +250,7 @@ class Matcher:
         ):
             return []
         a = atom.axes[0]
-        inside = [x for x in self.facts.indices if all(map(self.facts.holds, within(x, zero(), a.extent)))]
+        inside = [x for x in self.facts.indices if self.facts.between(x, zero(), a.extent)]
         return [(substitute(atom.body, {a: x}), truth) for x in inside]
 
     def truth(self, c: Expr) -> bool | None:
@@ -282,9 +281,7 @@ class Matcher:
         with self.facts.case():
             x = self.fresh(c.axes[0].extent)
             *inside, condition = self.everywhere.at(x)
-            ranges = inside[0]
-            for i in inside[1:]:
-                ranges = op("and", ranges, i)
+            ranges = both(*inside)
             holds = condition if self.everywhere.truth else op("not", condition)
             self.facts.add(op("or", op("not", ranges), holds))
             body = substitute(c.body, {c.axes[0]: x})
@@ -425,8 +422,6 @@ class Matcher:
             case Op("cast", (x,), dtype):
                 inner = self.head(x)
                 return e if inner is x else op("cast", inner, dtype=dtype)
-            case Op("ne", (x, Const())) if x.dtype in INTS:
-                return e
             case _:
                 return e
 
@@ -451,12 +446,7 @@ class Matcher:
                 return None if x is None or y is None else arithmetic("mul", [x, y])
             case Op("div", (a, b)):
                 x, y = self.constant_of(a, definition), self.constant_of(b, definition)
-                if (
-                    x == 0
-                    and y is None
-                    and ZERO not in self.kinds(b, definition)
-                    and UNDEF not in self.kinds(b, definition)
-                ):
+                if x == 0 and y is None and not {ZERO, UNDEF} & self.kinds(b, definition):
                     return Fraction(0)
                 return None if x is None or y is None else arithmetic("div", [x, y])
             case Op("add" | "sub" as name, (a, b)):
@@ -546,6 +536,3 @@ def _name(e: Expr) -> str:
             return name
         case _:
             return type(e).__name__
-
-
-__all__ = ["Matcher", "const"]

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable
 
 from neptune_verified.ir.expr import Axis, Expr, Op, Read, Size, const, op, size, substitute, subterms
 from neptune_verified.proofs.text.calls import representable_ints
-from neptune_verified.proofs.text.claims import both, claim_lanes, covers, loop_facts
+from neptune_verified.proofs.text.claims import claim_lanes, covers, lane_facts, loop_facts
 from neptune_verified.proofs.text.findings import Unproved
-from neptune_verified.proofs.text.integers import Facts, within, zero
+from neptune_verified.proofs.text.integers import Facts, both, mentions, within, zero
 from neptune_verified.proofs.text.launch import Grid
 from neptune_verified.proofs.text.reader import Reading
-from neptune_verified.proofs.text.values import Access, opened
+from neptune_verified.proofs.text.values import Access, Loop, opened
 
 
 class Memory:
@@ -75,11 +75,7 @@ class Memory:
     # -- accesses ------------------------------------------------------------------------------------------
 
     def lanes(self, a: Access) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-        symbols = claim_lanes(a.shape)
-        facts = [
-            c for x, n in zip(symbols, a.shape, strict=True) if n > 1 for c in within(x, zero(), const(n, "int32"))
-        ]
-        return symbols, tuple(facts)
+        return claim_lanes(a.shape), lane_facts(a.shape)
 
     def inside(self, a: Access) -> None:
         """Where the mask holds, every index is one of the tensor's."""
@@ -88,7 +84,7 @@ class Memory:
         with self.facts.assuming(*self.around(a.loops), *facts, mask):
             for k, (index, extent) in enumerate(zip(a.indices, self.shapes[a.tensor], strict=True)):
                 i = opened(index, a.shape, symbols)
-                if not (self.facts.holds(op("le", zero(i.dtype), i)) and self.facts.holds(op("lt", i, extent))):
+                if not self.facts.between(i, zero(i.dtype), extent):
                     raise Unproved("O11", f"{a.tensor} may be accessed beyond its dimension {k}", a.line)
 
     # -- outputs -------------------------------------------------------------------------------------------
@@ -117,7 +113,7 @@ class Memory:
         used: set[str] = set()
         for index in a.indices:
             i = opened(index, a.shape, symbols)
-            names = {x.name for x in subterms(i) if isinstance(x, Size)} & varying
+            names = mentions(i, varying)
             if not self.grid.settled(i) or any(isinstance(x, Read) for x in subterms(i)):
                 raise Unproved("O11", f"{a.tensor} is stored at an index of another form", a.line)
             if names & used:
@@ -143,23 +139,20 @@ class Memory:
             if len(names) <= 1:
                 if names and "#" in names[0] and self.loop(a, names[0]).step != 1:
                     return False
-                return not names or self.facts.equal(i, self.symbol(a, names[0]))
+                return not names or self.facts.equal(i, size(names[0]))
             lanes_ = [n for n in names if n.startswith("lane?")]
             others = [n for n in names if not n.startswith("lane?")]
             if len(lanes_) != 1 or len(others) != 1:
                 return False
             count = a.shape[int(lanes_[0].removeprefix("lane?"))]
-            other = self.symbol(a, others[0])
+            other: Expr = size(others[0])
             if others[0] in self.grid.extents:
                 other = op("mul", other, const(count, "int32"))
             elif self.loop(a, others[0]).step != count:
                 return False
             return self.facts.equal(i, op("add", other, size(lanes_[0])))
 
-    def symbol(self, a: Access, name: str) -> Expr:
-        return size(name)
-
-    def loop(self, a: Access, name: str):  # type: ignore[no-untyped-def]
+    def loop(self, a: Access, name: str) -> Loop:
         return next(loop for n in a.loops if (loop := self.reading.loops[n]).symbol is size(name))
 
     def surjective(self, stores: list[Access]) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from neptune_verified.ir.expr import FLOATS, INTS, Axis, Expr, const, op, size
+from neptune_verified.ir.expr import FLOATS, INTS, Axis, Expr, op, size
 from neptune_verified.ir.kinds import KindAnalysis
 from neptune_verified.ir.loops import LoopProgram, Nest, Output, Pass
-from neptune_verified.proofs.text.claims import Claims, claim_lanes, loop_facts, partners
+from neptune_verified.proofs.text.claims import Claims, claim_lanes, lane_facts, loop_facts, partners
 from neptune_verified.proofs.text.findings import Finding, TextRefused, Unproved
 from neptune_verified.proofs.text.integers import within, zero
 from neptune_verified.proofs.text.launch import Grid, Ground, with_blocks
@@ -245,10 +245,8 @@ class _KernelProof:
     def value(self, claims: Claims, a: Access, p: Pass | None, out: Output) -> None:
         facts = self.ground.facts()
         symbols = claim_lanes(a.shape)
-        for x, n in zip(symbols, a.shape, strict=True):
-            if n > 1:
-                for c in within(x, zero(), const(n, "int32")):
-                    facts.add(c)
+        for c in lane_facts(a.shape):
+            facts.add(c)
         for n in a.loops:
             for c in loop_facts(claims.reading.loops[n]):
                 facts.add(c)

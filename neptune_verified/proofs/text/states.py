@@ -107,8 +107,8 @@ def combined(reducer: str, a: Expr, b: Expr) -> Expr:
     return REDUCERS[reducer].combine(a, b)
 
 
-def tile_reduction(reducer: str, lanes: int, inside: Expr, g: Expr, neutral: Expr, index: Axis) -> Expr:
-    """The reduction of ``g`` over one tile's lanes, of those that lie ``inside``; a single lane needs no reduction."""
+def tile_reduction(reducer: str, inside: Expr, g: Expr, neutral: Expr, index: Axis) -> Expr:
+    """The reduction of ``g`` over one tile's lanes, of those that lie ``inside``."""
     return reduce_(reducer, (index,), op("select", inside, g, neutral))
 
 
