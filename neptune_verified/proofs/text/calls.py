@@ -224,8 +224,7 @@ class Calls:
         if type(a) is int and type(b) is int and a >= 0 and b > 0:
             return -(-a // b)
         x, y = self.pair(a, b)
-        total = self.elementwise("add", x, Tile((), op("sub", y.expr, const(1, y.dtype))))
-        total = Tile(total.shape, cdiv_sum(x.expr, y.expr))
+        total = self.counted(Tile(self.common(x.shape, y.shape), cdiv_sum(x.expr, y.expr)))
         self.found.divisions.append((total.expr, y.expr, self.around, self.line))
         return Tile(total.shape, op("floordiv", total.expr, y.expr))
 

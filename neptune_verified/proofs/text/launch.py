@@ -13,7 +13,7 @@ import z3
 
 from neptune_verified.ir.expr import FLOATS, INTS, Const, Expr, Size, const, op, size, substitute, subterms
 from neptune_verified.ir.program import Assumption, Program
-from neptune_verified.proofs.text.calls import cdiv_sum, representable_ints
+from neptune_verified.proofs.text.calls import representable_ints
 from neptune_verified.proofs.text.findings import Unproved
 from neptune_verified.proofs.text.integers import Facts, within, zero
 from neptune_verified.proofs.text.library import LIMIT
@@ -147,6 +147,3 @@ class Ground:
                 if not isinstance(d, Const | Size):
                     facts.add(op("le", zero(d.dtype), d))
         return facts
-
-
-__all__ = ["Grid", "Ground", "cdiv_sum", "with_blocks"]

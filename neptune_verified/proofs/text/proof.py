@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from neptune_verified.ir.expr import FLOATS, INTS, Axis, Expr, op, size
+from neptune_verified.ir.expr import FLOATS, INTS, Axis, Expr, size
 from neptune_verified.ir.kinds import KindAnalysis
 from neptune_verified.ir.loops import LoopProgram, Nest, Output, Pass
 from neptune_verified.proofs.text.claims import Claims, claim_lanes, lane_facts, loop_facts, partners
@@ -271,6 +271,3 @@ def _outputs(nest: Nest) -> Iterator[tuple[Pass | None, Output]]:
     for p in nest.passes:
         for o in p.stores:
             yield p, o
-
-
-__all__ = ["KernelProof", "TextProof", "op", "read_back"]

@@ -119,7 +119,7 @@ class Reader(Calls):
         bounds_ = self.index(low), self.index(high)
         dtype = "int64" if any(b.dtype == "int64" for b in bounds_) else "int32"
         symbol = size(f"{name}#{number}", dtype)
-        loop = Loop(number, symbol, *bounds_, step, self.line, self.around, {})
+        loop = Loop(number, symbol, *bounds_, step, self.line, {})
         self.found.loops.append(loop)
         # The variable is stepped once beyond the last iteration before it is compared.
         self.found.integers.append((op("add", symbol, const(step, dtype)), (*self.around, number), self.line))

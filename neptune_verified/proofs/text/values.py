@@ -113,7 +113,6 @@ class Loop:
     high: Expr
     step: int
     line: int
-    outer: tuple[int, ...]
     carried: dict[str, Carry]
 
 
