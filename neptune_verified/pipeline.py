@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from neptune_verified.errors import UnsupportedProgram, VerificationError
+from neptune_verified.errors import VerificationError
 from neptune_verified.fusion.fuse import fuse
 from neptune_verified.ir.example import example_text
 from neptune_verified.ir.loops import LoopProgram
@@ -33,6 +33,7 @@ from neptune_verified.proofs.kernel import verify as prove_all
 from neptune_verified.proofs.text import TextProof, TextRefused, prove_text
 from neptune_verified.report import Report
 from neptune_verified.runtime import INTERPRET, LoadedKernel, check_target, gpu_target
+from neptune_verified.schedule import Schedule, Template, schedule_of, with_splits
 from neptune_verified.tile.emit import emit
 from neptune_verified.tile.lower import lower
 
@@ -119,7 +120,7 @@ def write_folder(folder: Path, files: dict[str, str]) -> Path:
 def compile(
     program: Program,
     target: str | None = None,
-    schedule: None = None,
+    schedule: Template | None = None,
     *,
     verify: bool = True,
     strict_rounding: bool = False,
@@ -129,17 +130,20 @@ def compile(
     """Fuse, prove, and write one Triton kernel file (or an LLVM function for target "llvm").
 
     ``target``: "cuda:90" and the like, "hip:gfx942", "interpret", "llvm"; None is the GPU that is there, else
-    "interpret". ``verify=False`` fuses nothing and makes no certificate. ``max_passes`` demands a number of passes.
+    "interpret". ``schedule``: an nv.Schedule or a function from the program to one; None chooses. ``verify=False`` fuses
+    nothing and makes no certificate. ``max_passes`` demands a number of passes.
 
     Raises UnsupportedProgram for what cannot be compiled, VerificationError (with ``.report``) where a proof fails that
     the request depends on. A fusion that is not proved costs a pass, and is no error.
     """
     if not isinstance(program, Program):
         raise TypeError(f"compile takes an nv.Program, got {type(program).__name__}: use nv.Program.from_te(...)")
-    _only_automatic(schedule)
+    wanted = schedule_of(schedule, program)
     target = check_target(target) if target else gpu_target() or INTERPRET
     prover = Prover(Cache.open())
     loops = fuse(program, prover, enabled=verify)
+    if verify and target != "llvm":
+        loops = _splits(loops, wanted, prover, target != INTERPRET)
     verified = _verified(loops, prover, progress)
     if max_passes is not None and loops.passes > max_passes:
         report = Report.from_verified(verified)
@@ -160,7 +164,7 @@ def compile(
     else:
         runner = None
         tiles = lower(verified, target, strict_rounding)
-        emitted = emit(program, tiles, target, definition, first_line, loops.passes)
+        emitted = emit(program, tiles, target, definition, first_line, loops.passes, wanted.splits, wanted.split_size)
         source, roundings, configs = emitted.source, tiles.roundings, emitted.configs
         if verify:
             text = _read_back(verified, source, target, definition)
@@ -173,18 +177,22 @@ def compile(
     return Kernel(program, loops, target, source, certificate, report, roundings, configs, runner)
 
 
-def verify(program: Program, schedule: None = None) -> Report:
+def verify(program: Program, schedule: Template | None = None) -> Report:
     """Fuse and prove without writing a kernel; the report of what was fused, and of every obligation."""
-    _only_automatic(schedule)
+    wanted = schedule_of(schedule, program)
     prover = Prover(Cache.open())
-    return Report.from_verified(_verified(fuse(program, prover), prover, None))
+    loops = _splits(fuse(program, prover), wanted, prover, False)
+    return Report.from_verified(_verified(loops, prover, None))
 
 
-def _only_automatic(schedule: None) -> None:
-    if schedule is not None:
-        raise UnsupportedProgram(
-            "schedule templates", why="only the automatic schedule (schedule=None) is built so far"
-        )
+def _splits(loops: LoopProgram, schedule: Schedule, prover: Prover, gpu: bool) -> LoopProgram:
+    """With split-K forms where they are proved. Raises VerificationError for one that is demanded and refused."""
+    found, failed = with_splits(loops, schedule, prover, gpu)
+    if failed:
+        o = failed[0].obligation
+        what = f"the split-K update is refused: {o.id} of {o.step}: {failed[0].result.verdict.value}"
+        raise VerificationError(f"{loops.program.name}: {what}", Report.from_proved(loops, failed, f"REFUSED: {what}"))
+    return found
 
 
 def _verified(loops: LoopProgram, prover: Prover, progress: Progress | None) -> VerifiedProgram:

@@ -143,11 +143,14 @@ class KindAnalysis:
         self.shapes = {t.name: t.shape for t in program.inputs} if program else {}
         #: Inputs that are not taken to be finite (``proofs.facts`` asks what holds without that).
         self.unbounded: frozenset[str] = frozenset()
+        self.between: dict[str, Kinds] = dict(program.between) if program else {}
 
     def has(self, subject: str, kind: str) -> bool:
         return (subject, kind) in self.facts
 
     def declared(self, subject: str) -> Kinds:
+        if subject in self.between:
+            return self.between[subject]
         kinds = FINITE
         if self.has(subject, "positive") or self._at_least(subject, 0, strictly=True):
             kinds = frozenset({POS})
@@ -266,7 +269,7 @@ class KindAnalysis:
         """The same analysis with the kinds of some subterms fixed."""
         inner = KindAnalysis(None, {**self.given, **given})
         inner.facts, inner.lengths, inner.base, inner.shapes = self.facts, self.lengths, self.base, self.shapes
-        inner.unbounded = self.unbounded
+        inner.unbounded, inner.between = self.unbounded, self.between
         return inner
 
     def _constraint(self, cond: Expr, value: bool) -> dict[Expr, Kinds]:

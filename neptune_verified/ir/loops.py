@@ -39,6 +39,7 @@ from neptune_verified.ir.expr import (
     children,
     const,
     op,
+    size,
     substitute,
     subterms,
     transform,
@@ -48,6 +49,17 @@ from neptune_verified.ir.interpret import Array, Evaluator, Frame, canonical, co
 from neptune_verified.ir.program import Program
 
 T = "t"  # the accumulator's symbol in a repair function
+
+#: Of a nest that is split: the number of splits, and the number of elements of the last stream axis that each of them owns.
+SPLITS, SPLIT_SIZE = size("splits"), size("split_size")
+
+
+def span(nest: Nest, a: Axis, s: Expr | None = None) -> tuple[Expr, Expr]:
+    """First index and end of a last stream axis, for the index ``s`` of the nest's share (the axis itself by default)."""
+    if nest.share is None:
+        return const(0, "int32"), a.extent
+    low = op("mul", nest.share if s is None else s, SPLIT_SIZE)
+    return low, op("min", op("add", low, SPLIT_SIZE), a.extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +168,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """One kernel. ``hoists`` are in the order in which they were applied to the outputs' closed expressions."""
+    """One kernel. ``hoists`` are in the order in which they were applied to the outputs' closed expressions.
+
+    ``split``: it has a split-K form too (``ir.split``). ``share``: the grid axis of the kernels of such a form, whose
+    index s cuts the last stream axis of every pass down to s * split_size <= j < (s + 1) * split_size."""
 
     name: str
     grid: tuple[Axis, ...]
@@ -164,6 +179,8 @@ class Nest:
     passes: tuple[Pass, ...]
     outputs: tuple[Output, ...]
     hoists: tuple[Hoist, ...] = ()
+    split: bool = False
+    share: Axis | None = None
 
     def carried(self) -> tuple[Carried, ...]:
         return tuple(c for p in self.passes for c in p.carried)
@@ -319,21 +336,29 @@ def run_loops(
     for nest in loops.nests:
         # An earlier kernel's result is an input of a later one.
         evaluator = Evaluator({**{k: canonical(v) for k, v in inputs.items()}, **results}, env)
-        results |= _run_nest(nest, evaluator, tile)
+        results |= run_nest(nest, evaluator, tile)
     return {name: results[name] for name in loops.program.outputs}
 
 
-def _run_nest(nest: Nest, ev: Evaluator, tile: int) -> dict[str, Array]:
-    base = ev.whole(nest.grid + nest.inner)
+def run_nest(nest: Nest, ev: Evaluator, tile: int) -> dict[str, Array]:
+    whole = ev.whole(nest.grid + nest.inner)
     results: dict[str, Array] = {}
-    for p in nest.passes:
-        for c in p.carried:
-            ev.vars[c.name] = ev.eval(c.neutral, base).reshape((1,) * len(base.axes))
-        for values in tiles(ev, p.stream, tile):
-            run_tile(ev, nest, p, base, values)
-        store_pass(ev, nest, p, base, tile, results)
-    finish(ev, nest, base, results)
+    for base in [whole] if nest.share is None else _shares(nest.share, whole):
+        for p in nest.passes:
+            for c in p.carried:
+                ev.vars[c.name] = ev.eval(c.neutral, base).reshape((1,) * len(base.axes))
+            for values in tiles(ev, nest, p.stream, tile, base):
+                run_tile(ev, nest, p, base, values)
+            store_pass(ev, nest, p, base, tile, results)
+        finish(ev, nest, base, results)
     return results
+
+
+def _shares(share: Axis, whole: Frame) -> Iterator[Frame]:
+    """One frame for each index of ``share``."""
+    k = whole.axes.index(share)
+    for s in whole.values[k]:
+        yield Frame(whole.axes, (*whole.values[:k], np.array([s]), *whole.values[k + 1 :]))
 
 
 def run_tile(ev: Evaluator, nest: Nest, p: Pass, base: Frame, values: tuple[Array, ...]) -> None:
@@ -351,7 +376,7 @@ def store_pass(ev: Evaluator, nest: Nest, p: Pass, base: Frame, tile: int, resul
     for out in p.stores:
         results.setdefault(out.name, _blank(ev, out))
         e = output_expr(nest, out, p)
-        for values in tiles(ev, p.stream, tile):
+        for values in tiles(ev, nest, p.stream, tile, base):
             inner = Frame(base.axes, base.values).extended(p.stream, values)
             _store(results, ev, out, ev.eval(e, inner), inner)
 
@@ -363,14 +388,18 @@ def finish(ev: Evaluator, nest: Nest, base: Frame, results: dict[str, Array]) ->
         _store(results, ev, out, ev.eval(output_expr(nest, out), frame), frame)
 
 
-def tiles(ev: Evaluator, stream: tuple[Axis, ...], tile: int) -> Iterator[tuple[Array, ...]]:
+def tiles(ev: Evaluator, nest: Nest, stream: tuple[Axis, ...], tile: int, base: Frame) -> Iterator[tuple[Array, ...]]:
     """Index arrays of each tile, in order: one element of every stream axis but the last, which is cut into tiles."""
     if not stream:
         return
     extents = [ev.integer(a.extent) for a in stream]
+    low, high = 0, extents[-1]
+    if nest.share is not None:
+        s, n = int(base.values[base.axes.index(nest.share)][0]), ev.integer(SPLIT_SIZE)
+        low, high = s * n, min((s + 1) * n, high)
     for outer in np.ndindex(*extents[:-1]):
-        for start in range(0, extents[-1], tile):
-            last = np.arange(start, min(start + tile, extents[-1]), dtype=np.int64)
+        for start in range(low, high, tile):
+            last = np.arange(start, min(start + tile, high), dtype=np.int64)
             yield (*(np.array([k], dtype=np.int64) for k in outer), last)
 
 

@@ -12,7 +12,7 @@ from neptune_verified.ir.program import Program
 from neptune_verified.ir.program_json import check_format, program_hash, refuse_faults
 from neptune_verified.ir.spec import loop_faults
 
-LOOPS_FORMAT = "neptune_verified loops 1"
+LOOPS_FORMAT = "neptune_verified loops 2"
 
 
 # ---------------------------------------------------------------------------------------- writing
@@ -47,6 +47,7 @@ def _nest(n: Nest, w: Writer) -> dict[str, object]:
             for p in n.passes
         ],
         "outputs": [_output(out, w) for out in n.outputs],
+        "split": n.split,
     }
 
 
@@ -101,7 +102,7 @@ def loops_from_json(text: str, program: Program, version: str, where: str = "loo
 
 
 def _read_nest(value: j.Json, t: Table, where: str) -> Nest:
-    data = j.record(value, where, ("name", "grid", "inner", "hoists", "passes", "outputs"))
+    data = j.record(value, where, ("name", "grid", "inner", "hoists", "passes", "outputs", "split"))
     return Nest(
         j.string(data["name"], f"{where}.name"),
         t.axes(data["grid"], f"{where}.grid"),
@@ -109,6 +110,7 @@ def _read_nest(value: j.Json, t: Table, where: str) -> Nest:
         tuple(_read_pass(v, t, w) for v, w in j.each(data["passes"], f"{where}.passes")),
         tuple(_read_output(v, t, w) for v, w in j.each(data["outputs"], f"{where}.outputs")),
         tuple(_read_hoist(v, t, w) for v, w in j.each(data["hoists"], f"{where}.hoists")),
+        j.boolean(data["split"], f"{where}.split"),
     )
 
 

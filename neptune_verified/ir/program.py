@@ -98,7 +98,8 @@ ASSUMPTION_KINDS = (
 @dataclass(frozen=True, slots=True)
 class Program:
     """What is computed. ``stages`` are in topological order; ``outputs`` name stages; ``notes`` list what the front end
-    replaced (identities of max and min, minimum literals that are masks)."""
+    replaced (identities of max and min, minimum literals that are masks). ``between``: for inputs that are tensors between
+    two kernels of a split-K update, the kinds of their elements."""
 
     name: str
     inputs: tuple[Tensor, ...]
@@ -107,6 +108,7 @@ class Program:
     outputs: tuple[str, ...]
     assumptions: tuple[Assumption, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    between: tuple[tuple[str, frozenset[str]], ...] = ()
 
     @staticmethod
     def from_te(

@@ -22,10 +22,8 @@ Associativity and commutativity of C follow: both sides of ``C(C(x, y), z) = C(x
 from __future__ import annotations
 
 from neptune_verified.ir.expr import REDUCERS, Expr, op, var
-from neptune_verified.ir.loops import LoopProgram, Nest, Pass
+from neptune_verified.ir.loops import Nest, Pass
 from neptune_verified.ir.program import Program
-from neptune_verified.proofs.abstract import UnsupportedTerm
-from neptune_verified.proofs.kernel import Proved, Prover, Refused, VerifiedProgram, require_grounded
 from neptune_verified.proofs.obligations import Edge, Obligation, implies
 from neptune_verified.proofs.statement import Equal, Goal, Hypothesis, Refines
 from neptune_verified.proofs.states import dead_claim, second, second_symbols
@@ -87,23 +85,3 @@ class _Join:
         symbols += second_symbols(edge, "an element of the other split")
         step = f"split-K update of {name} over {', '.join(c.name for c in edge.producers)}"
         return Obligation(kind, part, name, step, edge.statement(goal, facts, tuple(symbols)))
-
-
-def verify_split(verified: VerifiedProgram, prover: Prover | None = None) -> tuple[Proved, ...]:
-    """Prove that every pass of a verified program may be split, or raise Refused with what failed."""
-    prover = prover or Prover()
-    loops: LoopProgram = verified.loops
-    proved: list[Proved] = []
-    for nest in loops.nests:
-        for p in nest.passes:
-            try:
-                obligations = split_obligations(loops.program, nest, p)
-            except UnsupportedTerm as e:
-                raise Refused(f"{nest.name}: {e}") from e
-            require_grounded(loops.program, obligations)
-            proved += [prover.prove(o) for o in obligations]
-    failed = tuple(x for x in proved if not x.holds)
-    if failed:
-        first = failed[0]
-        raise Refused(f"{first.obligation.id} of {first.obligation.step}: {first.result.verdict.value}", failed)
-    return tuple(proved)

@@ -17,6 +17,7 @@ from neptune_verified.ir.inline import inline
 from neptune_verified.ir.loops import LoopProgram, Nest, Output, Pass, T
 from neptune_verified.ir.program import Program
 from neptune_verified.ir.spec import loop_faults
+from neptune_verified.ir.split import Unsplittable, split_form
 from neptune_verified.proofs import discharge as discharge_
 from neptune_verified.proofs import edge, facts, ranges
 from neptune_verified.proofs import falsify as falsify_
@@ -24,6 +25,7 @@ from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.discharge import Discharged, discharge
 from neptune_verified.proofs.facts import baseless
 from neptune_verified.proofs.falsify import falsify
+from neptune_verified.proofs.join import split_obligations
 from neptune_verified.proofs.obligations import Obligation, edge_obligations, hoist_obligations, state_obligations
 from neptune_verified.proofs.statement import Statement
 from neptune_verified.proofs.verdict import Verdict
@@ -135,6 +137,8 @@ def required(loops: LoopProgram) -> tuple[Obligation, ...]:
                         result += edge_obligations(loops.program, nest, p, c)
                     else:
                         result += state_obligations(loops.program, c)
+                if nest.split:
+                    result += split_obligations(loops.program, nest, p)
         except UnsupportedTerm as e:
             raise Refused(f"{nest.name}: {e}") from e
     require_grounded(loops.program, result)
@@ -195,6 +199,12 @@ def check_structure(loops: LoopProgram) -> None:
             _require(reads <= hoist.old.free, f"the hoist of {hoist.name} reads an axis that its reduction does not")
         for p in nest.passes:
             _check_pass(nest, p)
+        _require(nest.share is None, f"{nest.name} is a part of a split-K form, which is derived")
+        if nest.split:
+            try:
+                split_form(loops.program, nest)
+            except Unsplittable as e:
+                _require(False, f"{nest.name} has no split-K form: {e}")
         names = [c.name for c in nest.carried()]
         _require(len(set(names)) == len(names) and T not in names, f"carried names are not unique: {names}")
 

@@ -49,6 +49,8 @@ class TileBuilder:
         self.stream_tiles = tuple(dict.fromkeys(p.stream[-1] for p in nest.passes if p.stream))
         self.nested, self.looped = self._nested_axes()
         self.scopes = [Scope([])]
+        #: First index and end of stream axes of which a program owns a share.
+        self.ends: dict[Axis, tuple[Value, Value]] = {}
         self.levels: dict[Expr, int] = {}
         self.counter = 0
         self.tensors: dict[str, None] = {}
@@ -100,8 +102,9 @@ class TileBuilder:
         return self.assign("cast", (v,), dtype, axes=v.axes, attr=(dtype,))
 
     def lane(self, a: Axis) -> Value:
-        """The lanes of ``a`` that lie in its range."""
-        return self.elementwise("lt", (self.lower(a), self.lower(a.extent)), "bool")
+        """The lanes of ``a`` that lie in its range, or in the program's share of it."""
+        end = self.ends[a][1] if a in self.ends else self.lower(a.extent)
+        return self.elementwise("lt", (self.lower(a), end), "bool")
 
     def lanes(self, axes: tuple[Axis, ...]) -> Value | None:
         """The lanes that lie in the range of every one of the axes; None where all do."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from neptune_verified.ir.expr import Axis, Expr, Var, var
+from neptune_verified.ir.expr import Axis, Expr, Var, subterms, var
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,13 @@ def reads(s: Statement) -> tuple[Value, ...]:
             return ()
 
 
+def scalars_of(s: Statement) -> tuple[str, ...]:
+    """Names of the scalar values and symbols in a bound or in the ends of a loop."""
+    given = {Bound: ("value",), For: ("lo", "hi")}.get(type(s), ())
+    ends = [e for e in (getattr(s, name) for name in given) if e is not None]
+    return tuple(x.name for e in ends for x in subterms(e) if isinstance(x, Var))
+
+
 @dataclass(frozen=True, slots=True)
 class OutputTensor:
     name: str
@@ -147,7 +154,22 @@ class TileKernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Kernels:
+    """What computes the outputs of one nest: the rolling update, and where there is one its split-K form: kernels in order,
+    the tensors ``between`` them, and the length that is cut (``extent``)."""
+
+    rolling: TileKernel
+    split: tuple[TileKernel, ...] = ()
+    between: tuple[OutputTensor, ...] = ()
+    extent: Expr | None = None
+
+    @property
+    def all(self) -> tuple[TileKernel, ...]:
+        return (self.rolling, *self.split)
+
+
+@dataclass(frozen=True, slots=True)
 class TileProgram:
     name: str
-    kernels: tuple[TileKernel, ...]
+    kernels: tuple[Kernels, ...]
     roundings: tuple[str, ...]

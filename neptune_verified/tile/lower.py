@@ -25,7 +25,9 @@ from neptune_verified.ir.expr import (
     transform,
     var,
 )
-from neptune_verified.ir.loops import Carried, Output, Pass, T, output_expr, step, term
+from neptune_verified.ir.loops import Carried, Nest, Output, Pass, T, output_expr, span, step, term
+from neptune_verified.ir.program import Program
+from neptune_verified.ir.split import split_form
 from neptune_verified.proofs.kernel import VerifiedProgram
 from neptune_verified.tile.blocks import padded
 from neptune_verified.tile.builder import Scope
@@ -36,6 +38,7 @@ from neptune_verified.tile.htile import (
     Bound,
     For,
     If,
+    Kernels,
     OutputTensor,
     Rebind,
     Statement,
@@ -44,11 +47,12 @@ from neptune_verified.tile.htile import (
     TileProgram,
     Value,
     reads,
+    scalars_of,
     symbol_of,
 )
 from neptune_verified.tile.live import LiveTest
 from neptune_verified.tile.masks import Mask, assume
-from neptune_verified.tile.passes import LoopPlan, mask_of, plan, program_scalars
+from neptune_verified.tile.passes import LoopPlan, mask_of, owned, plan, program_scalars
 
 
 def lower(verified: VerifiedProgram, target: str = "", strict_rounding: bool = False) -> TileProgram:
@@ -57,10 +61,17 @@ def lower(verified: VerifiedProgram, target: str = "", strict_rounding: bool = F
     Raises UnsupportedProgram, naming the construct, where a program has no tile form."""
     loops = verified.loops
     roundings: dict[str, None] = {}
-    kernels = tuple(
-        _Kernel(loops.program, nest, target == "interpret", strict_rounding, roundings).build() for nest in loops.nests
-    )
-    return TileProgram(loops.program.name, kernels, tuple(roundings))
+
+    def build(program: Program, nest: Nest) -> TileKernel:
+        return _Kernel(program, nest, target == "interpret", strict_rounding, roundings).build()
+
+    kernels = []
+    for nest in loops.nests:
+        form = split_form(loops.program, nest) if nest.split else None
+        parts = tuple(build(form.program, part) for part in form.nests) if form else ()
+        between = tuple(OutputTensor(t.name, t.shape, t.dtype) for t in form.temporaries) if form else ()
+        kernels.append(Kernels(build(loops.program, nest), parts, between, form.extent if form else None))
+    return TileProgram(loops.program.name, tuple(kernels), tuple(roundings))
 
 
 class _Kernel(TileExpressions):
@@ -75,6 +86,7 @@ class _Kernel(TileExpressions):
             if any(_narrowing(x) and contains(x, producers) for x in subterms(h.old.body)):
                 self.note("a rounding is moved across a hoisted factor")
         for p in self.nest.passes:
+            self._share(p)
             self._pass(p)
         for out in self.nest.outputs:
             self._store(out, output_expr(self.nest, out))
@@ -114,8 +126,7 @@ class _Kernel(TileExpressions):
         def mark(statements: list[Statement]) -> None:
             for s in statements:
                 used.update(v.name for v in reads(s))
-                if isinstance(s, Bound):
-                    used.update(x.name for x in subterms(s.value) if isinstance(x, Var))
+                used.update(scalars_of(s))
                 if isinstance(s, For | If):
                     mark(s.body)
 
@@ -137,6 +148,18 @@ class _Kernel(TileExpressions):
             mark(self.scopes[0].statements)
             changed = sweep(self.scopes[0].statements)
 
+    def _share(self, p: Pass) -> None:
+        """The ends of the part of the stream that the program owns, by names that say so."""
+        if self.nest.share is None or p.stream[-1] in self.ends:
+            return
+        a, names = p.stream[-1], ("first", "end")
+        values = [self.lower(e) for e in span(self.nest, a)]
+        low, high = (
+            self.emit(Value(self.fresh(f"{a.name}_{n}"), (), v.dtype), "op", (v,), ("copy",), self.scopes[0])
+            for n, v in zip(names, values, strict=True)
+        )
+        self.ends[a] = low, high
+
     def _pass(self, p: Pass) -> None:
         for c in p.carried:
             self.stage = c.name
@@ -145,6 +168,9 @@ class _Kernel(TileExpressions):
         scalars = program_scalars(self.nest, p, self.blocked, mask)
         symbols: dict[Expr, Var] = {x: symbol_of(self.lower(x)) for x in scalars}
         found = plan(self.program, self.nest, p, self.blocked, mask, self._has_dot(p), symbols)
+        if p.stream and p.stream[-1] in self.ends:
+            low, high = (symbol_of(v) for v in self.ends[p.stream[-1]])
+            found = owned(found, p.stream[-1], low, high)
         loops = [self._loop(p, x, mask, found.live) for x in found.loops]
         for x in found.bounds:
             self._note_sizes(x.value)
@@ -156,7 +182,10 @@ class _Kernel(TileExpressions):
         self.mask, self.shared = mask, not p.stores
         self.inside = frozenset(p.stream) if loop.full else frozenset()
         names = frozenset({T, *(c.name for c in p.carried), *(c.new.name for c in p.carried)})
-        loops = [For(a, a is p.stream[-1], [], loop.lo, loop.hi) for a in p.stream]
+        loops = [
+            For(a, a is p.stream[-1], [], *((loop.lo, loop.hi) if a is p.stream[-1] else (None, None)))
+            for a in p.stream
+        ]
         for outer, inner in pairwise(loops):
             outer.body.append(inner)
         self.scopes.append(Scope(loops[-1].body, frozenset(p.stream), names))

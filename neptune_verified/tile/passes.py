@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from neptune_verified.ir.expr import TRUE, Axis, Const, Expr, Op, Read, Size, Var, children, substitute, var
+from neptune_verified.ir.expr import TRUE, Axis, Const, Expr, Op, Read, Size, Var, children, op, substitute, var
 from neptune_verified.ir.kinds import KindAnalysis
 from neptune_verified.ir.loops import Nest, Pass, term
 from neptune_verified.ir.program import Program
@@ -85,6 +85,24 @@ def plan(
     bounds, limits = _named(columns, found)
     loops = tuple(LoopPlan(limits[x.lo], limits[x.hi], x.full) for x in found)
     return PassPlan(bounds, loops, live)
+
+
+def owned(found: PassPlan, columns: Axis, low: Expr, high: Expr) -> PassPlan:
+    """The same loops over ``low <= j < high`` alone; low is a multiple of the tile, high is one or the end of the axis."""
+    bounds = list(found.bounds)
+    names: dict[Expr, Expr] = {}
+
+    def clamped(e: Expr | None, default: Expr) -> Expr:
+        if e is None or e is columns.extent or (isinstance(e, Const) and e.value == 0):
+            return default
+        if e not in names:
+            value = op("min", op("max", e, low), high)
+            names[e] = var(f"{columns.name}.own.{len(names) + 1}", "int32")
+            bounds.append(Bound(names[e], value))  # type: ignore[arg-type]
+        return names[e]
+
+    loops = tuple(LoopPlan(clamped(x.lo, low), clamped(x.hi, high), x.full) for x in found.loops)
+    return PassPlan(tuple(bounds), loops, found.live)
 
 
 def integers(program: Program, columns: Axis, row: Axis | None) -> Integers:

@@ -17,6 +17,7 @@ from neptune_verified.tile.htile import (
     Value,
     first_of,
     reads,
+    scalars_of,
 )
 from neptune_verified.tile.ops import TRITON_TYPES, call, literal
 from neptune_verified.tile.scalars import ScalarPrinter
@@ -36,6 +37,7 @@ class BodyPrinter(ScalarPrinter):
     def _count(self, statements: tuple[Statement, ...] | list[Statement]) -> None:
         for s in statements:
             self.uses.update(v.name for v in reads(s))
+            self.uses.update(2 * scalars_of(s))  # these are read by their names
             if isinstance(s, Rebind):  # a value that is carried on, and the one that it takes, stay variables
                 self.uses.update((s.dst.name, s.src.name))
             elif isinstance(s, For | If):

@@ -18,11 +18,12 @@ from neptune_verified.ir.program import Program
 from neptune_verified.proofs.bounded.coverage import Coverage
 from neptune_verified.proofs.bounded.inputs import extent
 from neptune_verified.proofs.bounded.launcher import LIMIT, Launcher, Rejected
-from neptune_verified.proofs.bounded.lengths import Trial, numbers, trials
+from neptune_verified.proofs.bounded.lengths import Trial, numbers, split_trials, trials
 from neptune_verified.proofs.bounded.result import BoundedResult, Fault, Finding, Run, Unknown, Unsupported
 from neptune_verified.proofs.bounded.source import KernelFile, parse
 from neptune_verified.proofs.bounded.trial import Evaluation, shapes_of
 from neptune_verified.proofs.bounded.unseen import unseen
+from neptune_verified.proofs.bounded.views import views
 
 _NARROW = ("float16", "bfloat16")
 
@@ -38,18 +39,21 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
         file = parse(source)
         if target and file.target != target:
             return BoundedResult("refuted", findings=(Finding("O13", "kernel.py", f"it is for {file.target!r}"),))
-        plan, needs = trials(file, program)
-        _front(file, program, plan)
+        rolling, split = views(file)
+        plan, needs = trials(rolling, program)
+        _front(rolling, program, plan)
         closed = inline(program).outputs
         differs: dict[str, None] = {}
-        for k, where in enumerate(plan):
-            evaluation = Evaluation(file, program, closed, where, seed=k)
+        more_trials = split_trials(split, program, plan) if split is not None else []
+        for k, where in enumerate([*plan, *more_trials]):
+            view = rolling if where.splits == 1 or split is None else split
+            evaluation = Evaluation(view, program, closed, where, seed=k)
             findings, doubts = evaluation.run(coverage)
             runs.append(evaluation.record())
             compared += evaluation.comparison.compared
             if doubts and not findings:  # equal as numbers, perhaps because the difference is small
                 closer = replace(where, structured=False, scale=1 / 16)
-                findings = Evaluation(file, program, closed, closer, seed=k).run(coverage)[0]
+                findings = Evaluation(view, program, closed, closer, seed=k).run(coverage)[0]
             if where.unseen and not findings and not doubts:
                 findings, more = unseen(evaluation, program, closed)
                 again += more
@@ -58,10 +62,10 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
             if doubts:
                 return BoundedResult("unknown", doubts[0], (), tuple(runs), coverage.paths())
         where = None
-        _limits(file, program, plan)
+        _limits(rolling, program, plan)
         for k, where in enumerate(plan):
             if _rounds(program, source) and where.structured and where.choice == 0:
-                evaluation = Evaluation(file, program, closed, where, seed=k, opaque=True)
+                evaluation = Evaluation(rolling, program, closed, where, seed=k, opaque=True)
                 differs |= dict.fromkeys(evaluation.roundings())
                 break
     except Unsupported as e:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from neptune_verified.ir.program import Program
-from neptune_verified.proofs.bounded.result import Fault, Unsupported
+from neptune_verified.proofs.bounded.result import Fault, Unknown, Unsupported
 from neptune_verified.proofs.bounded.source import HOST, Config, KernelFile
+from neptune_verified.proofs.bounded.views import is_shares
 
 Number = int | float | bool
 Shapes = Mapping[str, tuple[int, ...]]
@@ -37,14 +38,25 @@ class Launch:
 @dataclass(slots=True)
 class Outcome:
     outputs: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
+    between: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
     launches: list[Launch] = field(default_factory=list)
     returned: tuple[str, ...] = ()
 
 
 class Launcher:
-    """One call of the launcher. ``choice``: the number of the configuration that every table gives."""
+    """One call of the launcher. ``choice``: the number of the configuration that every table gives; ``splits``: into how
+    many shares an axis is split, where the launcher splits one."""
 
-    def __init__(self, file: KernelFile, program: Program, shapes: Shapes, scalars: Mapping[str, Number], choice: int):
+    def __init__(
+        self,
+        file: KernelFile,
+        program: Program,
+        shapes: Shapes,
+        scalars: Mapping[str, Number],
+        choice: int,
+        splits: int = 1,
+    ):
+        self.splits = splits
         assert file.launcher is not None
         self.file, self.program, self.function = file, program, file.launcher
         self.shapes: dict[str, tuple[int, ...]] = dict(shapes)
@@ -76,7 +88,17 @@ class Launcher:
         keywords = [x.arg for x in a.kwonlyargs]
         scalars = [s.name for s in self.program.sizes if s.name not in self.program.shape_sizes()]
         defaults = [None if d is None else ast.unparse(d) for d in a.kw_defaults]
-        if keywords != [*scalars, "out", "config"] or defaults != [*(None for _ in scalars), "None", "None"]:
+        known = {n.id for n in ast.walk(self.function) if isinstance(n, ast.Name)}
+        asked = ["splits", "split_size"] if "splits" in known or "splits" in keywords else []
+        numbers = (
+            [d == "None" or (d or "").isdecimal() for d in defaults[len(defaults) - len(asked) :]] if asked else []
+        )
+        plain = defaults[: len(defaults) - len(asked)]
+        if (
+            keywords != [*scalars, "out", "config", *asked]
+            or plain != [*(None for _ in scalars), "None", "None"]
+            or not all(numbers)
+        ):
             raise Fault("O13", f"the launcher takes the keywords {keywords}", self.function.lineno)
         if self.function.name != self.program.name:
             raise Fault("O13", f"the launcher is {self.function.name}, not {self.program.name}", self.function.lineno)
@@ -98,6 +120,14 @@ class Launcher:
                 self._results([_name(n) for n in names], args)
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call(func=ast.Name(id="_pick"), args=args)):
                 self._pick([_name(n) for n in names], args)
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call(func=ast.Name(id="_between"), args=args)):
+                self._between([_name(n) for n in names], args)
+            case ast.Assign(
+                value=ast.Call(func=ast.Name(id="_shares"), args=[n, _, ast.Constant(value=int() as block), *_])
+            ):
+                if not is_shares(s):
+                    raise Unsupported("an axis that is split in another way")
+                self._shares(int(self.number(n)), block)
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in self.shapes:
                 self.numbers[name] = self.number(value)
             case ast.If(test=test, body=[ast.Raise(exc=ast.Call(func=ast.Name(id="ShapeError")))], orelse=[]):
@@ -146,19 +176,44 @@ class Launcher:
         if {_name(x) for x in inputs} != {t.name for t in self.program.inputs}:
             raise Fault("O11", "the results are not kept apart from every input")
         for name, spec in zip(names, specs, strict=True):
-            match spec:
-                case ast.Tuple(elts=[ast.Tuple(elts=dims), ast.Attribute(value=ast.Name(id="torch"), attr=dtype)]):
-                    shape = tuple(int(self.number(d)) for d in dims)
-                case _:
-                    raise Unsupported("a result of another form")
+            shape, dtype = self._spec(spec)
             if name in self.shapes:
                 raise Unsupported(f"{name} is assigned twice")
             self.outcome.outputs[name] = (shape, dtype)
             self.shapes[name] = shape
 
+    def _shares(self, n: int, block: int) -> None:
+        """Shares as large as they have to be; the last ones may be empty."""
+        if not 2 <= self.splits <= n:
+            raise Unknown(f"{n} elements are not split into {self.splits} shares")
+        size = -(-(-(-n // self.splits)) // block) * block
+        self.numbers |= {"shares": self.splits, "share": size}
+
+    def _between(self, names: list[str], args: list[ast.expr]) -> None:
+        match args:
+            case [ast.Tuple(elts=specs), ast.Name(id=x)] if len(specs) == len(names) and x in self.shapes:
+                pass
+            case _:
+                raise Unsupported("a call of _between of another form")
+        for name, spec in zip(names, specs, strict=True):
+            if name in self.shapes:
+                raise Unsupported(f"{name} is assigned twice")
+            self.shapes[name], dtype = self._spec(spec)
+            self.outcome.between[name] = (self.shapes[name], dtype)
+
+    def _spec(self, spec: ast.expr) -> tuple[tuple[int, ...], str]:
+        match spec:
+            case ast.Tuple(elts=[ast.Tuple(elts=dims), ast.Attribute(value=ast.Name(id="torch"), attr=dtype)]):
+                return tuple(int(self.number(d)) for d in dims), dtype
+            case _:
+                raise Unsupported("a result of another form")
+
     def _pick(self, names: list[str], args: list[ast.expr]) -> None:
         match args:
-            case [ast.Name(id=table), rows, ast.Name(id="config")] if names == ["blocks", "options"]:
+            case [ast.Name(id=table), rows, ast.Name(id="config") | ast.Constant(value=None)] if names == [
+                "blocks",
+                "options",
+            ]:
                 pass
             case _:
                 raise Unsupported("a call of _pick of another form")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from neptune_verified.ir.expr import FLOATS, INTS, Const, Op, subterms
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.bounded.points import Needs, scan
 from neptune_verified.proofs.bounded.source import KernelFile
+from neptune_verified.proofs.bounded.views import cut
 
 #: Elements of the largest product of lengths that is tried with two tiles and a tail.
 _LARGE = 1_500_000
@@ -51,6 +52,49 @@ class Trial:
     cliff: tuple[str, ...] = ()
     follow: tuple[int, ...] | None = None
     unseen: bool = False
+    splits: int = 1
+
+
+def split_trials(file: KernelFile, program: Program, plan: list[Trial]) -> list[Trial]:
+    """Trials of a file whose axes are split: into two shares and three, at lengths that fill two and a tail, or one alone."""
+    result: dict[tuple[object, ...], Trial] = {}
+
+    def add(t: Trial, sizes: dict[str, int | float], splits: int) -> None:
+        whole = {k: int(v) for k, v in sizes.items() if isinstance(v, int)}
+        legal = sizes | {k: v for k, v in _legal(program, whole).items() if k in whole} if whole else sizes
+        shares = [length(n, legal) for n, _ in cut(file)]
+        if all(n >= splits for n in shares) and _product(program, whole) <= 2 * _LARGE:
+            new = replace(t, sizes=legal, splits=splits, follow=None, whole=True, unseen=False)
+            result.setdefault(
+                (new.choice, new.structured, new.poison, new.shift, new.cliff, splits, *legal.values()), new
+            )
+
+    for t in plan:
+        if t.follow is not None or t.scale != 1.0:
+            continue
+        names = {x.id for n, _ in cut(file) for x in ast.walk(n) if isinstance(x, ast.Name)}
+        most = max(block for _, block in cut(file))
+        longer = {k: 2 * most + 3 for k in names if isinstance(t.sizes.get(k), int)}
+        if t.shift or t.poison:
+            add(t, t.sizes, 2)
+        else:
+            add(t, t.sizes, 2)
+            add(t, t.sizes | longer, 3)
+    return list(result.values())
+
+
+def length(e: ast.expr, sizes: Mapping[str, int | float]) -> int:
+    """A length of the launcher, in names of sizes; 0 for one of another form."""
+    match e:
+        case ast.Constant(value=int() as n):
+            return n
+        case ast.Name(id=name):
+            return int(sizes.get(name, 0))
+        case ast.BinOp(left=a, op=ast.Add() | ast.Sub() | ast.Mult() as o, right=b):
+            x, y = length(a, sizes), length(b, sizes)
+            return x + y if isinstance(o, ast.Add) else x - y if isinstance(o, ast.Sub) else x * y
+        case _:
+            return 0
 
 
 def roles(file: KernelFile, program: Program) -> dict[str, Role]:

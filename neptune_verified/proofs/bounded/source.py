@@ -24,6 +24,8 @@ DEVICE = {
     "_logaddexp": "81b64fa471dada86bce775a8dcfadacf597cc367f5a4da3d45162e36f0fa2ca0",
 }
 HOST = {
+    "_shares": "cd0908c7af2c3c5fbe64239c538f776a42905eb9e872a608cda648787a363895",
+    "_between": "cf9ec0651bfc364b3a4a380ccc0a23056dc4fc6ffa52e350218eea56bb5cf701",
     "ShapeError": "c4bb3dd33c1f26db14ad9bfceb62c176a030c7d1470afbfbdfb6994461a2e353",
     "_check_tensors": "a0326fcf68f715f145b08c6e0e8f88200cdf7ac5be213e90060b0079d2f50bcf",
     "_check_length": "8f81a7e662bfc9a0ab876bffbb9c4f389fabce3b7137cb70f2ded08d634b869b",

@@ -112,20 +112,21 @@ class Evaluation:
         scalars = {k: v for k, v in sizes.items() if k not in program.shape_sizes()}
         assert self.file.launcher is not None
         try:
-            outcome = Launcher(self.file, program, shapes, scalars, self.trial.choice).run()
+            outcome = Launcher(self.file, program, shapes, scalars, self.trial.choice, self.trial.splits).run()
         except Rejected as e:
             raise Fault("O13", f"the launcher refuses legal lengths: {e}", self.file.launcher.lineno) from e
         self._outputs(outcome)
         memory = tensors(program, self.domain, shapes, self.trial, self.seed)
-        memory |= {name: Memory(name, shape, dtype) for name, (shape, dtype) in outcome.outputs.items()}
+        written_to = outcome.outputs | outcome.between
+        memory |= {name: Memory(name, shape, dtype) for name, (shape, dtype) in written_to.items()}
         self.memory = memory
-        known: dict[str, list[Where]] = {name: [] for name in outcome.outputs}
+        known: dict[str, list[Where]] = {name: [] for name in written_to}
         poison, self.followed, self.partial, self.programs = False, 0, False, []
         self.config = ", ".join(dict.fromkeys(x.config.name for x in outcome.launches))
         for k, launch in enumerate(outcome.launches):
             later = {a for x in outcome.launches[k + 1 :] for a in x.arguments if isinstance(a, str)}
             poison |= self._launch(launch, memory, known, later, coverage, scramble)
-        for name in outcome.outputs:
+        for name in written_to:
             written = memory[name].written
             wrong = (written > 1) | ((written == 0) & (not self.partial))
             if np.any(wrong):

@@ -43,6 +43,7 @@ from neptune_verified.ir.expr import (
     var,
 )
 from neptune_verified.ir.kinds import EXTENDED, NINF, TRUTH, UNDEF, KindAnalysis, Kinds
+from neptune_verified.ir.loops import Pass
 from neptune_verified.proofs.text.findings import Unproved
 from neptune_verified.proofs.text.integers import Facts, both, within, zero
 from neptune_verified.proofs.text.match import Matcher
@@ -217,7 +218,7 @@ class Claims:
             if other is c or (c.repair is not None and other.name in c.repair.producers):
                 at: dict[Axis, Expr] = {a: own[a] for a in other.axes}
                 with m.facts.case(), m.because("O10"):
-                    at |= {a: m.fresh(a.extent) for a in p.stream}
+                    self.element(m, p, at | dict(zip(c.axes, indices, strict=True)), at)
                     if m.facts.impossible():
                         continue
                     if not m.equal(self.states.neutral(other), self.states.term(p, other, at)):
@@ -375,7 +376,7 @@ class Claims:
         last, a = loops[-1], p.stream[-1]
         index = axis("tile", last.step)
         at[a] = op("add", last.symbol, index) if last.step > 1 else last.symbol
-        inside += within(at[a], zero(), a.extent)
+        inside += within(at[a], *self.states.span(p, a, at))
         g, neutral = self.states.term(p, c, at), self.states.neutral(c)
         local = tile_reduction(c.value.reducer, both(*inside), g, neutral, index)
         wanted = combined(c.value.reducer, self.states.step(p, c, at), local)
@@ -400,7 +401,7 @@ class Claims:
         a = p.stream[-1]
         position = m.fresh(const(last.step, "int32"))
         at[a] = op("add", last.symbol, position) if last.step > 1 else last.symbol
-        for x in within(at[a], zero(), a.extent):
+        for x in within(at[a], *self.states.span(p, a, at)):
             m.facts.add(x)
         shape = claim.carry.shape
         rows = {
@@ -478,8 +479,7 @@ class Claims:
         facts = self.facts_of(claim)
         m = Matcher(self.reading, facts, self.analysis, self)
         at: dict[Axis, Expr] = dict(zip(c.axes, claim.indices, strict=True))
-        for a in p.stream:
-            at[a] = m.fresh(a.extent)
+        self.element(m, p, at, at)
         chain = self.chain(claim.carry)
         line = self.reading.loops[chain[-1].loop].line
         nests = [self.nest(x)[0] for x in chain]
@@ -492,6 +492,13 @@ class Claims:
                 g, neutral = self.states.term(p, c, at), self.states.neutral(c)
                 m.require(neutral, g, f"{claim.name}: an element that no tile holds is not neutral", line)
         self.skipping.append(claim.name)
+
+    def element(self, m: Matcher, p: Pass, row: Mapping[Axis, Expr], at: dict[Axis, Expr]) -> None:
+        """An arbitrary element of the stream, or of the row's share of it."""
+        for a in p.stream:
+            at[a] = m.fresh(a.extent)
+            for x in within(at[a], *self.states.span(p, a, row)):
+                m.facts.add(x)
 
     @staticmethod
     def missed(nests: list[list[Loop]], j: Expr) -> Expr:

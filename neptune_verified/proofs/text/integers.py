@@ -14,6 +14,7 @@ from functools import cache
 import z3
 
 from neptune_verified.ir.expr import INTS, Const, Expr, Op, Read, Reduce, Size, const, op, subterms
+from neptune_verified.ir.loops import SPLIT_SIZE
 from neptune_verified.proofs.text.calls import representable_ints
 
 _MS = 2000
@@ -82,6 +83,9 @@ class Facts:
                 return self.int(a) + self.int(b)
             case Op("sub", (a, b)):
                 return self.int(a) - self.int(b)
+            case Op("mul", (a, b)) if b is SPLIT_SIZE:
+                # A number of its own, of which the launch says what is known: products of unknowns are hard for Z3.
+                return z3.Int(self.fresh("p"), ctx=self.context)
             case Op("mul", (a, b)):
                 return self.int(a) * self.int(b)
             case Op("neg", (a,)):

@@ -12,6 +12,7 @@ import math
 import z3
 
 from neptune_verified.ir.expr import FLOATS, INTS, Const, Expr, Size, const, op, size, substitute, subterms
+from neptune_verified.ir.loops import SPLIT_SIZE, SPLITS
 from neptune_verified.ir.program import Assumption, Program
 from neptune_verified.proofs.text.calls import representable_ints
 from neptune_verified.proofs.text.findings import Unproved
@@ -89,11 +90,26 @@ class Grid:
         return not any(isinstance(x, Size) and x.name in self.states for x in subterms(e))
 
 
+def share_facts(s: Expr, block: int) -> tuple[Expr, Expr, Expr]:
+    """What holds of the share of a split s: 0 <= s * size, and (s + 1) * size <= splits * size <= LIMIT, by s < splits;
+    its beginning is a multiple of ``block``, as its size is."""
+    low = op("mul", s, SPLIT_SIZE)
+    return (
+        op("le", zero(), low),
+        op("le", op("add", low, SPLIT_SIZE), const(LIMIT, "int32")),
+        op("eq", op("floormod", low, const(block, "int32")), zero()),
+    )
+
+
 class Ground:
     """Facts of every program of a launch: lengths and arguments as the launcher has checked them, and digits."""
 
-    def __init__(self, program: Program, checked: list[Assumption], grid: Grid) -> None:
+    def __init__(
+        self, program: Program, checked: list[Assumption], grid: Grid, extent: Expr | None = None, block: int = 1
+    ) -> None:
+        """``extent``: the length of an axis that is split, into shares whose size is a multiple of ``block``."""
         self.program, self.checked, self.grid = program, checked, grid
+        self.extent, self.block = extent, block
 
     def is_uniform(self, x: Size) -> bool:
         return x.name in self.grid.extents or any(x is size(s.name, s.dtype) for s in self.program.sizes)
@@ -122,6 +138,9 @@ class Ground:
         for name, extent in self.grid.extents.items():
             for c in within(size(name), zero(), extent):
                 facts.add(c)
+            if extent is SPLITS and self.extent is not None:
+                for c in share_facts(size(name), self.block):
+                    facts.add(c)
         return facts
 
     def lengths(self) -> Facts:
@@ -135,6 +154,11 @@ class Ground:
             low = 0 if s.name in shape else -LIMIT
             facts.add(op("le", const(low, x.dtype), x))
             facts.add(op("le", x, const(LIMIT, x.dtype)))
+        if self.extent is not None:  # what _shares promises, where there is more than one split
+            facts.add(op("le", const(2, "int32"), SPLITS))
+            facts.add(op("le", SPLITS, self.extent))
+            facts.add(op("le", const(self.block, "int32"), SPLIT_SIZE))
+            facts.add(op("eq", op("floormod", SPLIT_SIZE, const(self.block, "int32")), zero()))
         for a in self.checked:
             if isinstance(a.value, int):
                 x = next(s for s in self.program.sizes if s.name == a.subject)

@@ -10,8 +10,9 @@ import ast
 from dataclasses import dataclass, field
 
 from neptune_verified.ir.expr import FLOATS, Const, Expr, Op, Size, const, op, size
-from neptune_verified.ir.loops import LoopProgram
+from neptune_verified.ir.loops import SPLIT_SIZE, SPLITS, LoopProgram
 from neptune_verified.ir.program import Assumption
+from neptune_verified.ir.split import SplitForm, split_form
 from neptune_verified.proofs.text.findings import Unproved, at
 from neptune_verified.proofs.text.integers import zero
 from neptune_verified.proofs.text.launch import Grid, Ground
@@ -36,8 +37,19 @@ class Launch:
 
 
 @dataclass(slots=True)
+class Launches:
+    """The launches of one nest: the rolling update, or else the kernels of its split-K form; ``form`` is None where it has
+    none. ``block``: the size of a share is a multiple of it."""
+
+    form: SplitForm | None
+    rolling: list[Launch] = field(default_factory=list)
+    split: list[Launch] = field(default_factory=list)
+    block: int = 1
+
+
+@dataclass(slots=True)
 class Launcher:
-    launches: list[Launch] = field(default_factory=list)
+    nests: list[Launches] = field(default_factory=list)
     #: What it checks of lengths and arguments, besides the limit on all of them.
     checked: list[Assumption] = field(default_factory=list)
 
@@ -45,6 +57,7 @@ class Launcher:
 class LauncherReader:
     def __init__(self, file: FileText, loops: LoopProgram) -> None:
         self.file, self.program = file, loops.program
+        self.forms = [split_form(loops.program, nest) if nest.split else None for nest in loops.nests]
         self.outputs = {
             o.name: o for nest in loops.nests for o in (*nest.outputs, *(s for p in nest.passes for s in p.stores))
         }
@@ -59,6 +72,10 @@ class LauncherReader:
         self.table = ""
         self.programs: list[Expr] | None = None
         self.bounded = False
+        #: The nest at hand, where its launches go, and the tensors between the kernels of its split-K form, once allocated.
+        self.nest: Launches | None = None
+        self.goes: list[Launch] | None = None
+        self.between: dict[str, int] = {}
         self.found = Launcher()
         self.returned = False
 
@@ -80,7 +97,8 @@ class LauncherReader:
         a = f.args
         scalars = [s.name for s in self.program.sizes if s.name not in self.program.shape_sizes()]
         own = [x.arg for x in a.args], [x.arg for x in a.kwonlyargs]
-        wanted = [t.name for t in self.program.inputs], [*scalars, "out", "config"]
+        splits = ["splits", "split_size"] if any(self.forms) else []
+        wanted = [t.name for t in self.program.inputs], [*scalars, "out", "config", *splits]
         defaults = [None if d is None else ast.unparse(d) for d in a.kw_defaults]
         plain = not (a.vararg or a.kwarg or a.posonlyargs or a.defaults or f.decorator_list)
         # Annotations are expressions that run when the file is imported.
@@ -88,7 +106,10 @@ class LauncherReader:
         plain = plain and not annotated
         if own != wanted or not plain:
             raise Unproved("O13", f"the launcher's parameters are {own}, should be {wanted}", f.lineno)
-        if defaults != [*([None] * len(scalars)), "None", "None"]:
+        for d in defaults[len(wanted[1]) - len(splits) :]:  # any number that the caller could give as well
+            if d != "None" and not (d is not None and d.isdecimal() and int(d) > 0):
+                raise Unproved("O13", f"{d} is no number of splits, nor a size of one", f.lineno)
+        if defaults[: len(wanted[1]) - len(splits)] != [*([None] * len(scalars)), "None", "None"]:
             raise Unproved("O13", "a parameter of the launcher has a value of its own", f.lineno)
 
     # -- statements ----------------------------------------------------------------------------------------
@@ -113,6 +134,12 @@ class LauncherReader:
                 self.programs, self.bounded = self.product(value), False
             case ast.If(test=ast.Name(id="programs"), body=[ast.With() as w], orelse=[]):
                 self.launch(w)
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call(func=ast.Name(id="_shares")) as call):
+                self.shares(names, call)
+            case ast.If(test=test, body=rolling, orelse=split) if ast.unparse(test) == "shares == 1":
+                self.branches(rolling, split)
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call(func=ast.Name(id="_between")) as call):
+                self.temporaries(names, call)
             case ast.Return(value=value) if value is not None:
                 self.result(value)
             case _:
@@ -230,19 +257,16 @@ class LauncherReader:
             raise Unproved("O11", "the results' shapes are of another form")
         for name, spec in zip(order, specs.elts, strict=True):
             o = self.outputs[name]
-            match spec:
-                case ast.Tuple(elts=[ast.Tuple(elts=shape), dtype]) if len(shape) == len(o.axes):
-                    same = all(_same(self.expr(e), a.extent) for e, a in zip(shape, o.axes, strict=True))
-                    if same and ast.unparse(dtype) == f"torch.{o.expr.dtype}":
-                        continue
-            raise Unproved("O11", f"{name} is allocated with another shape or type than the definition has")
+            if not self.spec(spec, tuple(a.extent for a in o.axes), o.expr.dtype):
+                raise Unproved("O11", f"{name} is allocated with another shape or type than the definition has")
         self.allocated = True
 
     def pick(self, names: list[ast.expr], call: ast.Call) -> None:
         if [ast.unparse(n) for n in names] != ["blocks", "options"] or len(call.args) != 3 or call.keywords:
             raise Unproved("O13", "a tile configuration is picked in another way")
         table, rows, config = call.args
-        if not (isinstance(table, ast.Name) and table.id in self.file.tables) or ast.unparse(config) != "config":
+        wanted = ast.unparse(config) in ("config", "None")
+        if not (isinstance(table, ast.Name) and table.id in self.file.tables) or not wanted:
             raise Unproved("O13", f"{ast.unparse(table)} is no table of tile configurations")
         low = self.expr(rows)  # any number >= 0 picks some entry: the last one asks for no rows
         if not self.holds(op("le", zero(low.dtype), low)):
@@ -263,26 +287,28 @@ class LauncherReader:
                 if [(x.arg, ast.unparse(x.value)) for x in call.keywords] != [(None, "blocks"), (None, "options")]:
                     raise Unproved("O13", "a launch with other options than those that were picked")
                 args = [x for a in call.args for x in self.argument(a)]
-                self.found.launches.append(Launch(k, self.table, self.programs, args, call.lineno))
+                self.next().append(Launch(k, self.table, self.programs, args, call.lineno))
                 self.table, self.programs = "", None
             case _:
                 raise Unproved("O13", "a launch of another form")
 
     def argument(self, e: ast.expr) -> list[tuple[str, str, int]]:
         match e:
-            case ast.Name(id=x) if x in self.inputs or x in self.outputs:
+            case ast.Name(id=x) if x in self.inputs or x in self.outputs or x in self.between:
                 return [("tensor", x, 0)]
-            case ast.Name(id=x) if x in self.known and self.sizes[x].dtype not in FLOATS:
-                return [("size", x, 0)]
+            case ast.Name(id=x) if x in self.known and (length := self.known[x]).dtype not in FLOATS:
+                assert isinstance(length, Size)
+                return [("size", length.name, 0)]
             case ast.Call(func=ast.Name(id="float"), args=[ast.Name(id=x)], keywords=[]) if x in self.known:
                 if self.sizes[x].dtype in FLOATS:
                     return [("size", x, 0)]
             case ast.Starred(
                 value=ast.Call(func=ast.Attribute(value=ast.Name(id=x), attr="stride"), args=[], keywords=[])
             ):
-                if x in self.inputs or x in self.outputs:
-                    rank = len(self.inputs[x].shape) if x in self.inputs else len(self.outputs[x].axes)
-                    return [("stride", x, k) for k in range(rank)]
+                ranks = {t.name: len(t.shape) for t in self.program.inputs} | self.between
+                ranks |= {name: len(o.axes) for name, o in self.outputs.items()}
+                if x in ranks:
+                    return [("stride", x, k) for k in range(ranks[x])]
         raise Unproved("O13", f"an argument that is no tensor, stride or length: {ast.unparse(e)[:60]}")
 
     def result(self, value: ast.expr) -> None:
@@ -291,6 +317,73 @@ class LauncherReader:
         if own != wanted:
             raise Unproved("O13", f"it returns {', '.join(own)}, should return {', '.join(wanted)}")
         self.returned = True
+
+    # -- splits --------------------------------------------------------------------------------------------
+
+    def next(self) -> list[Launch]:
+        """Where the next launch goes: to a nest of its own if nothing is said of splits."""
+        if self.goes is None:
+            if len(self.found.nests) == len(self.forms) or self.forms[len(self.found.nests)] is not None:
+                raise Unproved("O13", "a launch that belongs to no kernel of the loop program")
+            self.found.nests.append(Launches(None))
+            return self.found.nests[-1].rolling
+        return self.goes
+
+    def shares(self, names: list[ast.expr], call: ast.Call) -> None:
+        form = self.forms[len(self.found.nests)] if len(self.found.nests) < len(self.forms) else None
+        if form is None or self.goes is not None or self.nest is not None:
+            raise Unproved("O13", "a nest is split that the loop program does not split")
+        if "_shares" not in self.file.host or [ast.unparse(n) for n in names] != ["shares", "share"] or call.keywords:
+            raise Unproved("O13", "an axis is split in another way")
+        match call.args:
+            case [n, ast.Name(id="programs"), ast.Constant(value=int() as block), ast.Name(id=x), *asked] if (
+                self.programs is not None and type(block) is int and block >= 1 and x in self.inputs
+            ):
+                if [ast.unparse(a) for a in asked] == ["splits", "split_size"] and _same(self.expr(n), form.extent):
+                    self.nest = Launches(form, block=block)
+                    return
+        raise Unproved("O13", "another length is split than the loop program splits, or in another way")
+
+    def branches(self, rolling: list[ast.stmt], split: list[ast.stmt]) -> None:
+        """``if shares == 1: ... else: ...`` about the nest at hand."""
+        if self.nest is None or self.goes is not None:
+            raise Unproved("O13", "a choice between kernels where nothing was split")
+        nest, self.nest = self.nest, None
+        for body, self.goes in ((rolling, nest.rolling), (split, nest.split)):
+            if body is split:
+                self.known |= {"shares": SPLITS, "share": SPLIT_SIZE}
+            for s in body:
+                with at(s.lineno):
+                    if not isinstance(s, ast.If | ast.Assign | ast.Expr):
+                        raise Unproved("O13", f"no launcher has this statement: {ast.unparse(s)[:80]}")
+                    self.statement(s)
+            self.table, self.programs = "", None
+        self.goes, self.between = None, {}
+        for name in ("shares", "share"):
+            del self.known[name]
+        self.found.nests.append(nest)
+
+    def temporaries(self, names: list[ast.expr], call: ast.Call) -> None:
+        form = self.forms[len(self.found.nests)] if self.goes is not None and "share" in self.known else None
+        if form is None or self.between or len(call.args) != 2 or call.keywords or "_between" not in self.file.host:
+            raise Unproved("O11", "tensors are allocated that are not between two kernels")
+        specs, x = call.args
+        wanted = {t.name: t for t in form.temporaries}
+        if [ast.unparse(n) for n in names] != list(wanted) or ast.unparse(x) not in self.inputs:
+            raise Unproved("O11", f"the tensors between the kernels are not {', '.join(wanted)}")
+        if not isinstance(specs, ast.Tuple) or len(specs.elts) != len(wanted):
+            raise Unproved("O11", "the tensors between the kernels have another form")
+        for t, spec in zip(form.temporaries, specs.elts, strict=True):
+            if not self.spec(spec, t.shape, t.dtype):
+                raise Unproved("O11", f"{t.name} is allocated with another shape or type than what is stored there")
+        self.between = {t.name: len(t.shape) for t in form.temporaries}
+
+    def spec(self, spec: ast.expr, shape: tuple[Expr, ...], dtype: str) -> bool:
+        match spec:
+            case ast.Tuple(elts=[ast.Tuple(elts=own), t]) if len(own) == len(shape):
+                same = all(_same(self.expr(e), n) for e, n in zip(own, shape, strict=True))
+                return same and ast.unparse(t) == f"torch.{dtype}"
+        return False
 
     # -- lengths -------------------------------------------------------------------------------------------
 
@@ -313,7 +406,8 @@ class LauncherReader:
 
     def holds(self, c: Expr) -> bool:
         """Certain of the lengths, as far as they were checked until here."""
-        return Ground(self.program, self.found.checked, Grid([])).facts().holds(c)
+        form = self.forms[len(self.found.nests)] if "share" in self.known else None
+        return Ground(form.program if form else self.program, self.found.checked, Grid([])).facts().holds(c)
 
     def expr(self, e: ast.expr) -> Expr:
         match e:

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from neptune_verified.ir.expr import Axis, Expr, Op, Read, Size, const, op, size, substitute, subterms
+from neptune_verified.ir.loops import SPLIT_SIZE, SPLITS
 from neptune_verified.proofs.text.calls import representable_ints
 from neptune_verified.proofs.text.claims import claim_lanes, covers, lane_facts, loop_facts
 from neptune_verified.proofs.text.findings import Unproved
 from neptune_verified.proofs.text.integers import Facts, both, mentions, within, zero
-from neptune_verified.proofs.text.launch import Grid
+from neptune_verified.proofs.text.launch import Grid, share_facts
 from neptune_verified.proofs.text.reader import Reading
 from neptune_verified.proofs.text.values import Access, Loop, opened
 
 
 class Memory:
     def __init__(
-        self, reading: Reading, facts: Facts, lengths: Facts, grid: Grid, shapes: dict[str, tuple[Expr, ...]]
-    ) -> None:
-        """``facts`` of every program; ``lengths``: those that hold where there is no program too."""
+        self, reading: Reading, facts: Facts, lengths: Facts, grid: Grid, shapes: dict[str, tuple[Expr, ...]],
+        extent: Expr | None = None, block: int = 1,
+    ) -> None:  # fmt: skip
+        """``facts`` of every program; ``lengths``: those that hold where there is no program too; ``extent``, ``block``:
+        the length that is split, and what the size of a share is a multiple of."""
         self.reading, self.facts, self.lengths, self.grid, self.shapes = reading, facts, lengths, grid, shapes
+        self.extent, self.block = extent, block
 
     # -- programs ------------------------------------------------------------------------------------------
 
@@ -116,6 +120,7 @@ class Memory:
             names = mentions(i, varying)
             if not self.grid.settled(i) or any(isinstance(x, Read) for x in subterms(i)):
                 raise Unproved("O11", f"{a.tensor} is stored at an index of another form", a.line)
+            names |= self.shares(a, names)
             if names & used:
                 raise Unproved("O11", f"two indices of {a.tensor} are made of the same number", a.line)
             used |= names
@@ -127,10 +132,30 @@ class Memory:
                 raise Unproved("O11", what, a.line)
         return result
 
+    # Shares of an axis. Of s = 0, 1, ..., splits - 1 exactly one has s * size <= x < s * size + size, for each
+    # 0 <= x < splits * size: what is stored along a loop over a share says which one.
+
+    def shares(self, a: Access, names: set[str]) -> set[str]:
+        """The digits of splits over whose shares the loops run that an index is made of."""
+        loops = [loop for n in a.loops if getattr((loop := self.reading.loops[n]).symbol, "name", "") in names]
+        digits = {name for name, extent in self.grid.extents.items() if extent is SPLITS}
+        return digits & {x.name for loop in loops for x in subterms(loop.low) if isinstance(x, Size)}
+
+    @staticmethod
+    def owned(i: Expr, s: Expr) -> tuple[Expr, Expr]:
+        """The index lies in the share of split s."""
+        low = op("mul", s, SPLIT_SIZE)
+        return within(i, low, op("add", low, SPLIT_SIZE))
+
     def injective(self, a: Access) -> None:
         """An index says which digit, iteration and lane it is made of: it is one of them, or block * count + lane."""
         for i, names in self.parts(a):
-            if not self.form(a, i, names):
+            own = self.shares(a, set(names))
+            symbols, facts = self.lanes(a)
+            with self.facts.assuming(*self.around(a.loops), *facts, opened(a.mask, a.shape, symbols)):
+                if not all(self.facts.holds(c) for s in own for c in self.owned(i, size(s))):
+                    raise Unproved("O11", f"{a.tensor} may be stored beyond the share of a split", a.line)
+            if not self.form(a, i, [n for n in names if n not in own]):
                 raise Unproved("O11", f"{a.tensor} is stored at an index of another form: {_text(i)}", a.line)
 
     def form(self, a: Access, i: Expr, names: list[str]) -> bool:
@@ -163,6 +188,9 @@ class Memory:
             mask = opened(a.mask, a.shape, symbols)
             inside = [c for index, extent in zip(a.indices, self.shapes[a.tensor], strict=True)
                       for c in within(opened(index, a.shape, symbols), zero(), extent)]  # fmt: skip
+            inside += [
+                c for i, names in self.parts(a) for s in self.shares(a, set(names)) for c in self.owned(i, size(s))
+            ]
             with self.facts.assuming(*self.around(a.loops), *facts, *inside):
                 if not self.facts.holds(mask):
                     raise Unproved("O11", f"an element of {a.tensor} may be left unwritten: its lane is masked", a.line)
@@ -194,7 +222,16 @@ class Memory:
         """Some values of the symbols give the element."""
         if not names:
             return op("eq", i, element)
+        own = self.shares(a, set(names))
+        names = [n for n in names if n not in own]
         conditions: list[Expr] = []
+        # The digit of the share that has the element, if it lies in the axis that is cut.
+        there = {size(s): size(f"share?{k}") for k, s in enumerate(sorted(own))}
+        for s in there.values():
+            if self.extent is None or not self.facts.holds(op("lt", element, self.extent)):
+                raise Unproved("O11", f"elements of {a.tensor} may lie in no split's share", a.line)
+            for c in (*within(s, zero(), SPLITS), *self.owned(element, s), *share_facts(s, self.block)):
+                self.facts.add(c)
         counts = [a.shape[int(n.removeprefix("lane?"))] for n in names if n.startswith("lane?")]
         for n in names:
             if n.startswith("lane?") and len(names) == 1:
@@ -204,10 +241,10 @@ class Memory:
                 conditions.append(op("lt", digit, self.grid.extents[n]))
             elif not n.startswith("lane?"):
                 loop = self.loop(a, n)
-                conditions.append(covers(loop, element))
+                conditions.append(substitute(covers(loop, element), dict(there)))
                 if not counts and loop.step > 1:  # no lane reaches the elements between two iterations
                     past = op("floormod", op("sub", element, loop.low), const(loop.step, "int32"))
-                    conditions.append(op("eq", past, zero()))
+                    conditions.append(substitute(op("eq", past, zero()), dict(there)))
         return both(*conditions)
 
 

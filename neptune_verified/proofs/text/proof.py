@@ -15,6 +15,7 @@ from itertools import product
 from neptune_verified.ir.expr import FLOATS, INTS, Axis, Expr, size
 from neptune_verified.ir.kinds import KindAnalysis
 from neptune_verified.ir.loops import LoopProgram, Nest, Output, Pass
+from neptune_verified.ir.program import Program
 from neptune_verified.proofs.text.claims import Claims, claim_lanes, lane_facts, loop_facts, partners
 from neptune_verified.proofs.text.findings import Finding, TextRefused, Unproved
 from neptune_verified.proofs.text.integers import within, zero
@@ -77,19 +78,22 @@ def read_back(loops: LoopProgram, source: str, target: str, definition: str | No
         raise TextRefused(_finding(e)) from None
     except Exception as e:
         raise TextRefused(_unreadable(e, "kernel.py")) from None
-    if len(launcher.launches) != len(loops.nests):
-        what = f"{len(launcher.launches)} launches, where the loop program has {len(loops.nests)} kernels"
+    parts = list(_parts(loops, launcher))
+    expected = sum(1 + (len(form.nests) if (form := x.form) else 0) for x in launcher.nests)
+    if len(launcher.nests) != len(loops.nests) or len(parts) != expected:
+        what = f"{len(parts)} launches, where the loop program has other kernels"
         raise TextRefused(Finding("O13", "kernel.py", what))
-    names = [launch.kernel for launch in launcher.launches]
-    if sorted(names) != sorted(file.kernels) or {x.table for x in launcher.launches} != set(file.tables):
+    names = [x.launch.kernel for x in parts]
+    if sorted(names) != sorted(file.kernels) or sorted(x.launch.table for x in parts) != sorted(file.tables):
         raise TextRefused(Finding("O13", "kernel.py", "a kernel or a table is not used, or used twice"))
     if sorted(f"{k.upper()}_SIGNATURE" for k in names) != sorted(file.signatures):
         raise TextRefused(Finding("O13", "kernel.py", "a table of argument types is missing, or is no kernel's"))
     proofs = []
-    for launch, nest in zip(launcher.launches, loops.nests, strict=True):
+    for part in parts:
+        launch = part.launch
         for config in file.tables[launch.table].values():
             try:
-                proofs.append(_KernelProof(file, loops, launcher, launch, nest, config).prove())
+                proofs.append(_KernelProof(file, part, launcher, config).prove())
             except Unproved as e:
                 raise TextRefused(_finding(e, f", {launch.kernel}, {config.name}")) from None
             except Exception as e:
@@ -114,29 +118,50 @@ def _unreadable(e: Exception, where: str) -> Finding:
     return Finding("O13", where, f"it cannot be read: {type(e).__name__}: {str(e)[:200]}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One launch, the nest that it computes, the program whose tensors it may be given, and what was written before."""
+
+    launch: Launch
+    nest: Nest
+    program: Program
+    before: tuple[Nest, ...]
+    extent: Expr | None = None
+    block: int = 1
+
+
+def _parts(loops: LoopProgram, launcher: Launcher) -> Iterator[_Part]:
+    for k, (launches, nest) in enumerate(zip(launcher.nests, loops.nests, strict=False)):
+        before = loops.nests[:k]
+        for launch in launches.rolling:
+            yield _Part(launch, nest, loops.program, before)
+        form = launches.form
+        for n, (launch, part) in enumerate(zip(launches.split, form.nests if form else (), strict=False)):
+            assert form is not None
+            yield _Part(launch, part, form.program, before + form.nests[:n], form.extent, launches.block)
+
+
 class _KernelProof:
-    def __init__(
-        self, file: FileText, loops: LoopProgram, launcher: Launcher, launch: Launch, nest: Nest, config: Config
-    ) -> None:
-        self.file, self.loops, self.launcher, self.launch = file, loops, launcher, launch
-        self.nest, self.config, self.program = nest, config, loops.program
-        self.text: KernelText = file.kernels[launch.kernel]
-        self.outputs = {o.name: (p, o) for p, o in _outputs(nest)}
-        self.grid = Grid([with_blocks(f, config.blocks) for f in launch.factors])
-        self.ground = Ground(self.program, launcher.checked, self.grid)
-        self.shapes = {t.name: t.shape for t in self.program.inputs}
-        self.dtypes = {t.name: t.dtype for t in self.program.inputs}
-        for other in loops.nests:
-            for _, o in _outputs(other):
+    def __init__(self, file: FileText, part: _Part, launcher: Launcher, config: Config) -> None:
+        self.file, self.launch = file, part.launch
+        self.nest, self.config, self.program = part.nest, config, part.program
+        self.text: KernelText = file.kernels[part.launch.kernel]
+        self.outputs = {o.name: (p, o) for p, o in _outputs(part.nest)}
+        self.grid = Grid([with_blocks(f, config.blocks) for f in part.launch.factors])
+        self.ground = Ground(self.program, launcher.checked, self.grid, part.extent, part.block)
+        between = {name for name, _ in part.program.between}
+        self.shapes = {t.name: t.shape for t in self.program.inputs if t.name not in between}
+        self.dtypes = {t.name: t.dtype for t in self.program.inputs if t.name not in between}
+        for nest in (*part.before, part.nest):
+            for _, o in _outputs(nest):
                 self.shapes[o.name] = tuple(a.extent for a in o.axes)
                 self.dtypes[o.name] = o.expr.dtype
-            if other is nest:
-                break
 
     def prove(self) -> KernelProof:
         reading = self.read()
         lengths = self.ground.lengths()
-        memory = Memory(reading, self.ground.facts(), lengths, self.grid, self.shapes)
+        share = self.ground.extent, self.ground.block
+        memory = Memory(reading, self.ground.facts(), lengths, self.grid, self.shapes, *share)
         memory.programs(self.outputs, self.launch.line)
         if not memory.facts.satisfiable():
             raise Unproved("O13", "the facts about lengths contradict each other, so nothing would be proved")

@@ -28,8 +28,9 @@ from neptune_verified.ir.expr import (
     transform,
     var,
 )
-from neptune_verified.ir.loops import Carried, Nest, Output, Pass, T, output_expr, step, term
+from neptune_verified.ir.loops import Carried, Nest, Output, Pass, T, output_expr, span, step, term
 from neptune_verified.proofs.text.fold import SIXTEEN
+from neptune_verified.proofs.text.integers import zero
 
 Indices = Mapping[Axis, Expr]
 
@@ -44,6 +45,12 @@ class States:
 
     nest: Nest
     rounded: Mapping[Expr, str]
+
+    def span(self, p: Pass, a: Axis, at: Indices) -> tuple[Expr, Expr]:
+        """First index and end of a stream axis: of the last one in the share of ``at``, if the nest has shares."""
+        if self.nest.share is None or a is not p.stream[-1]:
+            return zero(), a.extent
+        return span(self.nest, a, at[self.nest.share])
 
     def carried(self, name: str) -> tuple[Pass, Carried]:
         return next((p, c) for p in self.nest.passes for c in p.carried if c.name == name)
