@@ -27,6 +27,7 @@ _HOMES = {
     "compile": "neptune_verified.pipeline",
     "verify": "neptune_verified.pipeline",
     "Kernel": "neptune_verified.pipeline",
+    "Schedule": "neptune_verified.schedule",
     "load": "neptune_verified.runtime",
     "check": "neptune_verified.proofs.check",
     "prove_repair": "neptune_verified.repairs",
@@ -55,10 +56,12 @@ if TYPE_CHECKING:
     from neptune_verified.reducers import prove_reducer
     from neptune_verified.repairs import derive_repair, prove_repair
     from neptune_verified.runtime import load
+    from neptune_verified.schedule import Schedule
 
 __all__ = [
     "Kernel",
     "Program",
+    "Schedule",
     "ShapeError",
     "UnsupportedProgram",
     "VerificationError",

@@ -103,6 +103,12 @@ def compile(
     ] = None,
     max_passes: Annotated[int | None, typer.Option(help="refuse (exit 3) a result with more passes")] = None,
     strict_rounding: Annotated[bool, typer.Option(help="insert and move no float rounding")] = False,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|rolling|split-k|FILE.py:NAME", help="an update, or an nv.Schedule or template in a file"
+        ),
+    ] = None,
 ) -> None:
     """Compile a definition to one Triton kernel file, with its certificate and report."""
     import time
@@ -120,6 +126,7 @@ def compile(
         kernel = compile_program(
             program,
             target,
+            _schedule(schedule),
             verify=not no_verify,
             strict_rounding=strict_rounding,
             max_passes=max_passes,
@@ -340,7 +347,33 @@ def read_definition(source: str, parameters: dict[str, Any]) -> tuple[Any, str]:
     return program, check_reading(program, outputs, inputs)
 
 
+def _schedule(text: str | None) -> Any:
+    """What --schedule names. Raises UsageError for what is neither an update nor a name in a file."""
+    from neptune_verified.schedule import UPDATES, Schedule
+
+    if text is None or text in UPDATES:
+        return Schedule(text or "auto")
+    path, _, name = text.rpartition(":")
+    if not path or not name.isidentifier() or not Path(path).is_file():
+        raise UsageError(f"--schedule {text}: it is none of {', '.join(UPDATES)}, nor a name in a file as FILE.py:NAME")
+    found, _ = _object(Path(path), name)
+    if not isinstance(found, Schedule) and not callable(found):
+        raise UsageError(
+            f"--schedule {text}: an nv.Schedule or a function from a program to one, got {type(found).__name__}"
+        )
+    return found
+
+
 def _function(path: Path, name: str) -> Any:
+    found, module = _object(path, name)
+    if not callable(found):
+        defined = [n for n, x in vars(module).items() if callable(x) and getattr(x, "__module__", "") == path.stem]
+        raise UsageError(f"{path} has no function {name!r}; it defines {', '.join(defined) or 'none'}")
+    return found
+
+
+def _object(path: Path, name: str) -> tuple[Any, Any]:
+    """What a file calls by this name (None if nothing), and the file as a module."""
     import importlib.util
 
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -354,11 +387,7 @@ def _function(path: Path, name: str) -> Any:
         raise UsageError(_user_error(str(path), path, e)) from None
     finally:
         sys.path.pop(0)
-    found = getattr(module, name, None)
-    if not callable(found):
-        defined = [n for n, x in vars(module).items() if callable(x) and getattr(x, "__module__", "") == path.stem]
-        raise UsageError(f"{path} has no function {name!r}; it defines {', '.join(defined) or 'none'}")
-    return found
+    return getattr(module, name, None), module
 
 
 def _user_error(source: str, path: Path, e: Exception) -> str:

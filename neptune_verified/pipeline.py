@@ -21,13 +21,12 @@ from neptune_verified.ir.serialize import loops_to_json, program_hash, program_t
 from neptune_verified.proofs.cache import Cache
 from neptune_verified.proofs.certificate import certificate_to_json, make_certificate
 from neptune_verified.proofs.kernel import (
-    COVERAGE,
-    LOOPS_COVERAGE,
     SEMANTICS_VERSION,
     Proved,
     Prover,
     Refused,
     VerifiedProgram,
+    coverage_of,
 )
 from neptune_verified.proofs.kernel import verify as prove_all
 from neptune_verified.proofs.text import TextProof, TextRefused, prove_text
@@ -149,7 +148,7 @@ def compile(
         report = Report.from_verified(verified)
         raise VerificationError(_too_many(loops, max_passes), report)
     definition = program_hash(program, SEMANTICS_VERSION)
-    coverage = LOOPS_COVERAGE if target == "llvm" else COVERAGE
+    coverage = coverage_of(loops, target != "llvm")
     first_line = f"# {coverage}" if verify else "# NOT VERIFIED"
     text: TextProof | None = None
     if target == "llvm":

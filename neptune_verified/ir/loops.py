@@ -347,7 +347,7 @@ def run_nest(nest: Nest, ev: Evaluator, tile: int) -> dict[str, Array]:
         for p in nest.passes:
             for c in p.carried:
                 ev.vars[c.name] = ev.eval(c.neutral, base).reshape((1,) * len(base.axes))
-            for values in tiles(ev, nest, p.stream, tile, base):
+            for values in tiles(ev, p.stream, tile, owned(ev, nest, base)):
                 run_tile(ev, nest, p, base, values)
             store_pass(ev, nest, p, base, tile, results)
         finish(ev, nest, base, results)
@@ -376,7 +376,7 @@ def store_pass(ev: Evaluator, nest: Nest, p: Pass, base: Frame, tile: int, resul
     for out in p.stores:
         results.setdefault(out.name, _blank(ev, out))
         e = output_expr(nest, out, p)
-        for values in tiles(ev, nest, p.stream, tile, base):
+        for values in tiles(ev, p.stream, tile, owned(ev, nest, base)):
             inner = Frame(base.axes, base.values).extended(p.stream, values)
             _store(results, ev, out, ev.eval(e, inner), inner)
 
@@ -388,15 +388,22 @@ def finish(ev: Evaluator, nest: Nest, base: Frame, results: dict[str, Array]) ->
         _store(results, ev, out, ev.eval(output_expr(nest, out), frame), frame)
 
 
-def tiles(ev: Evaluator, nest: Nest, stream: tuple[Axis, ...], tile: int, base: Frame) -> Iterator[tuple[Array, ...]]:
+def owned(ev: Evaluator, nest: Nest, base: Frame) -> tuple[int, int] | None:
+    """First index and end of the nest's share of a stream axis, which may lie beyond the axis; None without shares."""
+    if nest.share is None:
+        return None
+    s, n = int(base.values[base.axes.index(nest.share)][0]), ev.integer(SPLIT_SIZE)
+    return s * n, (s + 1) * n
+
+
+def tiles(
+    ev: Evaluator, stream: tuple[Axis, ...], tile: int, share: tuple[int, int] | None = None
+) -> Iterator[tuple[Array, ...]]:
     """Index arrays of each tile, in order: one element of every stream axis but the last, which is cut into tiles."""
     if not stream:
         return
     extents = [ev.integer(a.extent) for a in stream]
-    low, high = 0, extents[-1]
-    if nest.share is not None:
-        s, n = int(base.values[base.axes.index(nest.share)][0]), ev.integer(SPLIT_SIZE)
-        low, high = s * n, min((s + 1) * n, high)
+    low, high = (0, extents[-1]) if share is None else (share[0], min(share[1], extents[-1]))
     for outer in np.ndindex(*extents[:-1]):
         for start in range(low, high, tile):
             last = np.arange(start, min(start + tile, high), dtype=np.int64)

@@ -121,9 +121,8 @@ class _Form:
         if not p.carried:
             return
         joined = self.joined(part, {c.name: o.name for c, o in zip(p.carried, parts, strict=True)})
-        values = {
-            c.value: _narrow(joined[c.name].value, c.value.dtype) for c in p.carried
-        }  # what the outputs of this kernel read
+        # What the outputs of this kernel read.
+        values: dict[Expr, Expr] = {c.value: _narrow(joined[c.name].value, c.value.dtype) for c in p.carried}
         outputs = [Output(o.name, o.axes, _outermost(self.closed(o.expr), values)) for o in nest.outputs if last]
         for c in p.carried if nest.passes[k + 1 :] else ():
             own = joined[c.name]

@@ -14,6 +14,7 @@ from neptune_verified.ir.interpret import Array, run_program
 from neptune_verified.ir.loops import LoopProgram, run_loops
 from neptune_verified.ir.program import Program, Tensor
 from neptune_verified.ir.split import run_split
+from neptune_verified.mutants.folded import run_folded
 
 Arrays = dict[str, Array]
 #: Lengths of the reduced axis: several tiles, one tile and a bit, one element, none.
@@ -112,6 +113,7 @@ def difference(loops: LoopProgram, program: Program, split: bool) -> Difference 
         ]
         if split:
             runs += [(f"{k} splits", partial(run_split, loops, arrays, k, tile=2)) for k in SPLITS]
+            runs += [(f"{k} splits, joined in pairs", partial(run_folded, loops, arrays, k, tile=2)) for k in SPLITS]
         for how, run in runs:
             with np.errstate(all="ignore"):
                 got = run()

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from neptune_verified.ir import split as split_module
 from neptune_verified.ir.expr import REDUCERS, Expr, Reducer
 from neptune_verified.ir.interpret import Array, Evaluator, Frame, combine_array
 from neptune_verified.ir.loops import Carried, LoopProgram, Nest, Pass, T, repair_of, step
-from neptune_verified.ir.split import State
+from neptune_verified.mutants import folded
+from neptune_verified.mutants.folded import State
 from neptune_verified.proofs import join as join_module
 from neptune_verified.proofs.obligations import Edge
 
@@ -87,7 +87,8 @@ class World:
             if self.combine is not None:
                 undo.append((join_module, "Edge", Edge))
                 vars(join_module)["Edge"] = _edge_of(self.combine)
-                put(split_module.join, "join", _join_of(self.combine))
+                undo.append((folded, "join", folded.join))
+                vars(folded)["join"] = _join_of(self.combine)
             yield
         finally:
             REDUCERS.update(known)
@@ -184,7 +185,7 @@ def _edge_of(combine: Combine) -> type[Edge]:
 
 
 def _join_of(combine: Combine) -> Callable[..., State]:
-    """``ir.split.join`` with the changed combine."""
+    """``folded.join`` with the changed combine."""
 
     def join(ev: Evaluator, nest: Nest, p: Pass, base: Frame, a: State, b: State) -> State:
         joined: State = {}

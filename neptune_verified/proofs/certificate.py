@@ -18,7 +18,7 @@ from neptune_verified.ir.program import Program
 from neptune_verified.ir.serialize import loops_to_json, program_hash, sha256
 from neptune_verified.proofs.certificate_format import certificate_to_json
 from neptune_verified.proofs.facts import input_facts
-from neptune_verified.proofs.kernel import COVERAGE, LOOPS_COVERAGE, SEMANTICS_VERSION, Proved, VerifiedProgram
+from neptune_verified.proofs.kernel import SEMANTICS_VERSION, Proved, VerifiedProgram, coverage_of
 from neptune_verified.proofs.limits import LIMITS
 from neptune_verified.proofs.obligations import Obligation
 from neptune_verified.proofs.statement import BOOL_KINDS, NUMBER_KINDS
@@ -37,11 +37,8 @@ def make_certificate(
 
     ``extra``: "roundings" lists the float conversions that the compiler inserted, "kernel" what is known of the kernel
     (target, tile configurations); nothing else. ``text``: what was proved of its text; None for a target without."""
-    return evidence(verified.loops, verified.proved, kernel_text, extra, coverage_of(text), text)
-
-
-def coverage_of(text: TextProof | None) -> str:
-    return LOOPS_COVERAGE if text is None else COVERAGE
+    coverage = coverage_of(verified.loops, text is not None)
+    return evidence(verified.loops, verified.proved, kernel_text, extra, coverage, text)
 
 
 def evidence(

@@ -32,11 +32,11 @@ from neptune_verified.proofs.certificate import assumptions_data, definition_has
 from neptune_verified.proofs.certificate_format import certificate_from_json
 from neptune_verified.proofs.discharge import Discharged, discharge
 from neptune_verified.proofs.kernel import (
-    COVERAGE,
     LOOPS_COVERAGE,
     SEMANTICS_VERSION,
     Refused,
     check_structure,
+    coverage_of,
     required,
 )
 from neptune_verified.proofs.obligations import Obligation
@@ -136,7 +136,7 @@ class _Check:
         progress: Callable[[Checked], None] | None,
     ) -> None:
         self.folder, self.program, self.solve, self.progress = folder, program, solve, progress
-        self.coverage, self.kernels = LOOPS_COVERAGE, 0
+        self.coverage, self.kernels, self.triton = LOOPS_COVERAGE, 0, False
         self.problems: list[Problem] = []
         self.checked: list[Checked] = []
 
@@ -157,11 +157,12 @@ class _Check:
             if kernel is None:  # a problem of its own
                 self.coverage = certificate["coverage"]
             elif _TRITON.search(kernel):
-                self.coverage = COVERAGE
+                self.triton = True
+                self.coverage = coverage_of(loops, True) if loops is not None else certificate["coverage"]
             self.header(certificate, loops)
         if loops is not None:
             self.statements(loops, certificate)
-            if kernel is not None and self.coverage == COVERAGE:
+            if kernel is not None and self.triton:
                 self.kernel_text(loops, kernel, certificate)
 
     # -- files ---------------------------------------------------------------------------------------------

@@ -32,8 +32,10 @@ from neptune_verified.proofs.verdict import Verdict
 
 #: The meaning that certificates speak about; any change of the semantics must change it.
 SEMANTICS_VERSION = "1"
-#: What was proved: the first line of certificate and report. Of a kernel whose text was read back, and of a loop program.
+#: What was proved: the first line of certificate and report. Of kernels whose text was read back, without and with a split-K
+#: update among them, and of a loop program.
 COVERAGE = "proved O1-O14, O16"
+SPLIT_COVERAGE = "proved O1-O16"
 LOOPS_COVERAGE = "proved O1-O7, O14; not checked, for want of a Triton text: O8-O13, O16"
 
 
@@ -47,6 +49,13 @@ class Proved:
     @property
     def holds(self) -> bool:
         return self.result.verdict is Verdict.PROVED
+
+
+def coverage_of(loops: LoopProgram, text: bool) -> str:
+    """``text``: a kernel's text was read back."""
+    if not text:
+        return LOOPS_COVERAGE
+    return SPLIT_COVERAGE if any(nest.split for nest in loops.nests) else COVERAGE
 
 
 class Refused(Exception):

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from neptune_verified.proofs.text.library import LIMIT
-from neptune_verified.tile.emit import _PICK
+from neptune_verified.tile.host import HOST as HOST_TEXT
+from neptune_verified.tile.host import HOST_SPLIT
 
 
 class ShapeError(ValueError):
@@ -16,7 +17,7 @@ class ShapeError(ValueError):
 
 
 HOST: dict[str, Any] = {"torch": torch, "ShapeError": ShapeError}
-exec("\n".join(_PICK), HOST)
+exec("\n".join([*HOST_TEXT, *HOST_SPLIT]), HOST)
 F32, F64, I32 = torch.float32, torch.float64, torch.int32
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.bounded.result import Fault, Unknown, Unsupported
 from neptune_verified.proofs.bounded.source import HOST, Config, KernelFile
-from neptune_verified.proofs.bounded.views import is_shares
+from neptune_verified.proofs.bounded.views import is_shares, shares_of
 
 Number = int | float | bool
 Shapes = Mapping[str, tuple[int, ...]]
@@ -122,12 +122,8 @@ class Launcher:
                 self._pick([_name(n) for n in names], args)
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call(func=ast.Name(id="_between"), args=args)):
                 self._between([_name(n) for n in names], args)
-            case ast.Assign(
-                value=ast.Call(func=ast.Name(id="_shares"), args=[n, _, ast.Constant(value=int() as block), *_])
-            ):
-                if not is_shares(s):
-                    raise Unsupported("an axis that is split in another way")
-                self._shares(int(self.number(n)), block)
+            case ast.Assign() if is_shares(s):
+                self._shares(*shares_of(s))
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in self.shapes:
                 self.numbers[name] = self.number(value)
             case ast.If(test=test, body=[ast.Raise(exc=ast.Call(func=ast.Name(id="ShapeError")))], orelse=[]):
@@ -182,11 +178,13 @@ class Launcher:
             self.outcome.outputs[name] = (shape, dtype)
             self.shapes[name] = shape
 
-    def _shares(self, n: int, block: int) -> None:
+    def _shares(self, length: ast.expr, block: int) -> None:
         """Shares as large as they have to be; the last ones may be empty."""
+        n = int(self.number(length))
         if not 2 <= self.splits <= n:
             raise Unknown(f"{n} elements are not split into {self.splits} shares")
-        size = -(-(-(-n // self.splits)) // block) * block
+        most = (n + self.splits - 1) // self.splits
+        size = -(-most // block) * block
         self.numbers |= {"shares": self.splits, "share": size}
 
     def _between(self, names: list[str], args: list[ast.expr]) -> None:

@@ -56,7 +56,7 @@ class Trial:
 
 
 def split_trials(file: KernelFile, program: Program, plan: list[Trial]) -> list[Trial]:
-    """Trials of a file whose axes are split: into two shares and three, at lengths that fill two and a tail, or one alone."""
+    """Trials with axes that are split: into two shares and three, at lengths that fill two and a tail, or one alone."""
     result: dict[tuple[object, ...], Trial] = {}
 
     def add(t: Trial, sizes: dict[str, int | float], splits: int) -> None:

@@ -61,12 +61,16 @@ def cut(file: KernelFile) -> list[tuple[ast.expr, int]]:
     found: list[tuple[ast.expr, int]] = []
     for s in file.launcher.body:
         if is_shares(s):
-            assert isinstance(s, ast.Assign) and isinstance(s.value, ast.Call)
-            match s.value.args:
-                case [n, ast.Name(id="programs"), ast.Constant(value=int() as block), ast.Name(), a, b] if (
-                    block >= 1 and not s.value.keywords and [ast.unparse(a), ast.unparse(b)] == ["splits", "split_size"]
-                ):
-                    found.append((n, block))
-                case _:
-                    raise Unsupported("an axis that is split in another way", s.lineno)
+            found.append(shares_of(s))
     return found
+
+
+def shares_of(s: ast.stmt) -> tuple[ast.expr, int]:
+    """The length that ``_shares`` splits, and the block."""
+    assert isinstance(s, ast.Assign) and isinstance(s.value, ast.Call)
+    match s.value.args:
+        case [n, ast.Name(id="programs"), ast.Constant(value=int() as block), ast.Name(), a, b] if (
+            block >= 1 and not s.value.keywords and [ast.unparse(a), ast.unparse(b)] == ["splits", "split_size"]
+        ):
+            return n, block
+    raise Unsupported("an axis that is split in another way", s.lineno)

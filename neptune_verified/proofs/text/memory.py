@@ -226,7 +226,7 @@ class Memory:
         names = [n for n in names if n not in own]
         conditions: list[Expr] = []
         # The digit of the share that has the element, if it lies in the axis that is cut.
-        there = {size(s): size(f"share?{k}") for k, s in enumerate(sorted(own))}
+        there: dict[Expr, Expr] = {size(s): size(f"share?{k}") for k, s in enumerate(sorted(own))}
         for s in there.values():
             if self.extent is None or not self.facts.holds(op("lt", element, self.extent)):
                 raise Unproved("O11", f"elements of {a.tensor} may lie in no split's share", a.line)
@@ -241,10 +241,10 @@ class Memory:
                 conditions.append(op("lt", digit, self.grid.extents[n]))
             elif not n.startswith("lane?"):
                 loop = self.loop(a, n)
-                conditions.append(substitute(covers(loop, element), dict(there)))
+                conditions.append(substitute(covers(loop, element), there))
                 if not counts and loop.step > 1:  # no lane reaches the elements between two iterations
                     past = op("floormod", op("sub", element, loop.low), const(loop.step, "int32"))
-                    conditions.append(substitute(op("eq", past, zero()), dict(there)))
+                    conditions.append(substitute(op("eq", past, zero()), there))
         return both(*conditions)
 
 
