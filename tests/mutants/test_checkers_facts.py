@@ -14,7 +14,7 @@ from neptune_verified.ir.kinds import NINF, POS, ZERO
 from neptune_verified.ir.loops import Carried, Guard, Hoist, LoopProgram, Nest, Output, Pass, Repair
 from neptune_verified.ir.program import Program, Stage, Tensor
 from neptune_verified.mutants.execute import difference
-from neptune_verified.proofs import discharge, edge, grounds, kernel, obligations, ranges
+from neptune_verified.proofs import discharge, edge, grounds, join, kernel, obligations, ranges
 from neptune_verified.proofs.edge import Edge
 from neptune_verified.proofs.kernel import Refused
 from neptune_verified.proofs.statement import Hypothesis, Statement
