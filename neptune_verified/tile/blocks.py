@@ -1,9 +1,30 @@
-"""Not trusted: which axes are cut into tiles, and how many lanes an axis that is held whole needs."""
+"""Not trusted: which axes are cut into tiles, which are packed into one, and how many lanes a whole axis needs."""
 
 from __future__ import annotations
 
-from neptune_verified.ir.expr import Axis, Const, Expr, Op, Reduce, subterms
-from neptune_verified.ir.loops import Nest
+from dataclasses import dataclass, replace
+
+from neptune_verified.ir.expr import Axis, Const, Expr, Op, Reduce, axis, const, op, substitute, subterms
+from neptune_verified.ir.loops import Carried, Nest, Output
+
+#: Most indices that are packed into one tile.
+PACKED_LIMIT = 64
+#: Least rows of a matrix product.
+DOT_ROWS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """``axis`` is cut into groups of ``size`` indices: one program has a whole group, ``group`` is its number."""
+
+    axis: Axis
+    group: Axis
+    size: int
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of the group's tile, which may be an operand of a matrix product."""
+        return max(DOT_ROWS, 1 << (self.size - 1).bit_length())
 
 
 def padded(a: Axis) -> int:
@@ -13,20 +34,78 @@ def padded(a: Axis) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def blocked_axes(nest: Nest) -> tuple[Axis, ...]:
+def blocked_axes(nest: Nest, packing: Packing | None = None) -> tuple[Axis, ...]:
     """Grid axes that are cut into tiles: those that only one operand of some sum of products has (they are the rows or
     columns of a matrix product), else the last one. The other grid axes are program indices."""
     grid = list(nest.grid)
     if not grid:
         return ()
+    chosen = _rows(nest, packing) or {grid[-1]}
+    return tuple(a for a in grid if a in chosen)
+
+
+def _rows(nest: Nest, packing: Packing | None = None) -> set[Axis]:
+    """Grid axes that only one operand of some sum of products has; a group's number goes with its indices."""
+    grid = [a for a in nest.grid if not (packing and a is packing.group)]
     chosen: set[Axis] = set()
-    exprs: list[Expr] = [c.value for c in nest.carried()]
-    exprs += [o.expr for o in nest.outputs] + [o.expr for p in nest.passes for o in p.stores]
-    for x in {x for e in exprs for x in subterms(e)}:
+    for x in {x for e in _exprs(nest) for x in subterms(e)}:
         if isinstance(x, Reduce) and x.reducer == "sum":
             chosen |= set(_sides(x, grid))
-    chosen = chosen or {grid[-1]}
-    return tuple(a for a in grid if a in chosen)
+    return chosen
+
+
+def _exprs(nest: Nest) -> list[Expr]:
+    exprs: list[Expr] = [c.value for c in nest.carried()]
+    return exprs + [o.expr for o in nest.outputs] + [o.expr for p in nest.passes for o in p.stores]
+
+
+def pack(nest: Nest) -> tuple[Nest, Packing | None]:
+    """A nest with no rows for its products gets some where one operand reads ``a // n`` of a grid axis alone: what it reads
+    is the same for n indices, which then are the rows of one tile."""
+    if _rows(nest):
+        return nest, None
+    quotients = {x for e in _exprs(nest) for x in subterms(e) if isinstance(x, Op) and x.name == "floordiv"}
+    for x in sorted(quotients, key=lambda x: -x.args[1].value if isinstance(x.args[1], Const) else 0):
+        a, n = x.args
+        if not (isinstance(a, Axis) and a in nest.grid and isinstance(n, Const) and 1 < n.value <= PACKED_LIMIT):
+            continue
+        size = int(n.value)
+        packing = Packing(a, axis(f"{a.name}_group", _groups(a.extent, size)), size)
+        packed = _packed(nest, x, packing)
+        if a in _rows(packed, packing):
+            return packed, packing
+    return nest, None
+
+
+def _groups(extent: Expr, n: int) -> Expr:
+    if isinstance(extent, Const):
+        return const(-(-int(extent.value) // n), extent.dtype)
+    return op("floordiv", op("add", extent, const(n - 1, extent.dtype)), const(n, extent.dtype))
+
+
+def _packed(nest: Nest, quotient: Expr, packing: Packing) -> Nest:
+    """The nest with the group's number where it read the quotient."""
+
+    def new(e: Expr) -> Expr:
+        return substitute(e, {quotient: packing.group})
+
+    def carried(c: Carried) -> Carried:
+        value = new(c.value)
+        assert isinstance(value, Reduce)
+        return replace(c, value=value, repair=c.repair and replace(c.repair, h=new(c.repair.h)))
+
+    def output(o: Output) -> Output:
+        return replace(o, expr=new(o.expr))
+
+    at = nest.grid.index(packing.axis)
+    return replace(
+        nest,
+        grid=(*nest.grid[:at], packing.group, *nest.grid[at:]),
+        passes=tuple(
+            replace(p, carried=tuple(map(carried, p.carried)), stores=tuple(map(output, p.stores))) for p in nest.passes
+        ),
+        outputs=tuple(map(output, nest.outputs)),
+    )
 
 
 def _sides(x: Reduce, grid: list[Axis]) -> list[Axis]:

@@ -14,7 +14,7 @@ from neptune_verified.ir.expr import (
 from neptune_verified.ir.kinds import KindAnalysis
 from neptune_verified.ir.loops import Nest, output_expr, term
 from neptune_verified.ir.program import Program
-from neptune_verified.tile.blocks import blocked_axes, padded
+from neptune_verified.tile.blocks import blocked_axes, pack, padded
 from neptune_verified.tile.htile import (
     Assign,
     Statement,
@@ -42,11 +42,12 @@ class TileBuilder:
     def __init__(
         self, program: Program, nest: Nest, interpreted: bool, strict: bool, roundings: dict[str, None]
     ) -> None:
-        self.program, self.nest, self.strict, self.roundings = program, nest, strict, roundings
+        self.program, self.strict, self.roundings = program, strict, roundings
+        self.nest, self.packing = pack(nest)
         self.interpreted = interpreted
         self.kinds = KindAnalysis(program)
-        self.blocked = blocked_axes(nest)
-        self.stream_tiles = tuple(dict.fromkeys(p.stream[-1] for p in nest.passes if p.stream))
+        self.blocked = blocked_axes(self.nest, self.packing)
+        self.stream_tiles = tuple(dict.fromkeys(p.stream[-1] for p in self.nest.passes if p.stream))
         self.nested, self.looped = self._nested_axes()
         self.scopes = [Scope([])]
         #: First index and end of stream axes of which a program owns a share.

@@ -54,7 +54,7 @@ def _fit(kernel: TileKernel, wish: tuple[str, int, int, int, int, int], shared: 
     name, rows, columns, warps, stages, threshold = wish
     in_dot = {a for dot in kernel.dots for a in dot}
     blocks: dict[Axis, int] = {}
-    for a in dict.fromkeys((*kernel.blocked, *kernel.streamed)):
+    for a in (x for x in dict.fromkeys((*kernel.blocked, *kernel.streamed)) if x not in kernel.blocks):
         if a in kernel.streamed:
             blocks[a] = columns
         elif a in in_dot:

@@ -28,6 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from neptune_verified.ir.expr import Axis, Expr, Var, subterms, var
+from neptune_verified.tile.blocks import Packing
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class OutputTensor:
 @dataclass(frozen=True, slots=True)
 class TileKernel:
     """One kernel: ``grid`` axes in order, those in ``blocked`` by tiles; every tile dimension has a block size, given
-    by ``blocks`` when it is fixed (an axis held whole) and by the tile configuration otherwise."""
+    by ``blocks`` when it is fixed (an axis held whole, or packed) and by the tile configuration otherwise."""
 
     name: str
     grid: tuple[Axis, ...]
@@ -151,6 +152,7 @@ class TileKernel:
     outputs: tuple[OutputTensor, ...]
     dots: tuple[tuple[Axis, ...], ...]
     widest: tuple[tuple[Axis, ...], ...]
+    packing: Packing | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ class Launcher:
         table, joins = f"{kernel_name(k).upper()}_CONFIGS", SPLITS.name in k.sizes and SPLIT_SIZE.name not in k.sizes
         rows = python(k.blocked[0].extent) if k.blocked else "1"
         counts = []
-        for a in k.grid:
+        for a in (a for a in k.grid if not (k.packing and a is k.packing.axis)):
             e = python(a.extent)
             counts.append(f'-(-({e}) // blocks["{printer.blocks[a]}"])' if a in k.blocked else f"({e})")
         return [

@@ -52,7 +52,7 @@ from neptune_verified.tile.htile import (
 )
 from neptune_verified.tile.live import LiveTest
 from neptune_verified.tile.masks import Mask, assume
-from neptune_verified.tile.passes import LoopPlan, mask_of, owned, plan, program_scalars
+from neptune_verified.tile.passes import EVERYTHING, LoopPlan, mask_of, owned, plan, program_scalars
 
 
 def lower(verified: VerifiedProgram, target: str = "", strict_rounding: bool = False) -> TileProgram:
@@ -98,6 +98,8 @@ class _Kernel(TileExpressions):
             for a in out.axes:
                 self._note_sizes(a.extent)
         blocks = {a: padded(a) for a in (*self.nest.inner, *self.nested)}
+        if self.packing:
+            blocks[self.packing.axis] = self.packing.lanes
         self._drop_unused()
         return TileKernel(
             self.nest.name,
@@ -112,6 +114,7 @@ class _Kernel(TileExpressions):
             tuple(OutputTensor(o.name, tuple(a.extent for a in o.axes), o.expr.dtype) for o in outputs),
             tuple(self.dots),
             tuple(self.widest),
+            self.packing,
         )
 
     def _note_sizes(self, e: Expr) -> None:
@@ -167,7 +170,10 @@ class _Kernel(TileExpressions):
         mask = mask_of(self.nest, p, self.kinds)
         scalars = program_scalars(self.nest, p, self.blocked, mask)
         symbols: dict[Expr, Var] = {x: symbol_of(self.lower(x)) for x in scalars}
-        found = plan(self.program, self.nest, p, self.blocked, mask, self._has_dot(p), symbols)
+        packed = self.packing is not None and self.packing.axis in mask.predicate.free  # rows of several groups' ends
+        found = (
+            EVERYTHING if packed else plan(self.program, self.nest, p, self.blocked, mask, self._has_dot(p), symbols)
+        )
         if p.stream and p.stream[-1] in self.ends:
             low, high = (symbol_of(v) for v in self.ends[p.stream[-1]])
             found = owned(found, p.stream[-1], low, high)

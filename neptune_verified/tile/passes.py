@@ -41,6 +41,10 @@ class PassPlan:
     live: LiveTest = UNTOLD
 
 
+#: One loop over all tiles.
+EVERYTHING = PassPlan((), (LoopPlan(),))
+
+
 def mask_of(nest: Nest, p: Pass, kinds: KindAnalysis) -> Mask:
     if len(p.stream) != 1 or not p.carried:
         return Mask(())
@@ -69,13 +73,12 @@ def plan(
 ) -> PassPlan:
     """``dot``: the pass has a matrix product, so that tiles without a mask are worth loops of their own.
     ``scalars``: the symbols of ``program_scalars``."""
-    everything = PassPlan((), (LoopPlan(),))
     rows = [a for a in blocked if a in mask.predicate.free]
     others = mask.predicate.free - set(nest.grid) - set(p.stream)
     if len(p.stream) != 1 or p.stores or others or len(rows) > 1:
-        return everything
+        return EVERYTHING
     if mask.predicate is TRUE and not dot:
-        return everything
+        return EVERYTHING
     columns, row = p.stream[0], rows[0] if rows else None
     predicate, z = substitute(mask.predicate, scalars), integers(program, columns, row)
     found = phases(predicate, columns, row, z, whole=dot)

@@ -51,7 +51,10 @@ class BodyPrinter(ScalarPrinter):
     def _grid(self) -> list[str]:
         lines = ["pid = tl.program_id(0)"]
         grid = list(self.kernel.grid)
+        packing = self.kernel.packing
         for k, a in reversed(list(enumerate(grid))):
+            if packing and a is packing.axis:  # no number of its own: it is the group's
+                continue
             count = self.extent(a)
             if a in self.kernel.blocked:
                 count = f"tl.cdiv({count}, {self.blocks[a]})"
@@ -64,7 +67,15 @@ class BodyPrinter(ScalarPrinter):
                 lines.append(f"{self.axis[a]} = {place}")
             if k:
                 lines.append(f"pid = pid // {count}")
+        if packing:
+            a, lane = packing.axis, self.names.fresh(f"{self.axis[packing.axis]}_lane")
+            lines.append(f"{lane} = tl.arange(0, {packing.lanes})")
+            # Lanes beyond the group have an index beyond the axis.
+            index = f"{self.axis[packing.group]} * {packing.size} + {lane}"
+            lines.append(f"{self.axis[a]} = tl.where({lane} < {packing.size}, {index}, {self.extent(a)})")
         for a, lanes in self.kernel.blocks.items():
+            if packing and a is packing.axis:
+                continue
             lines.append(f"{self.axis[a]} = tl.arange(0, {lanes})")
         return lines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from neptune_verified.ir.expr import Axis, Expr, Op, Read, Size, const, op, size, substitute, subterms
+from neptune_verified.ir.expr import Axis, Const, Expr, Op, Read, Size, const, op, size, substitute, subterms
 from neptune_verified.ir.loops import SPLIT_SIZE, SPLITS
 from neptune_verified.proofs.text.calls import representable_ints
 from neptune_verified.proofs.text.claims import claim_lanes, covers, lane_facts, loop_facts
@@ -155,27 +155,31 @@ class Memory:
             with self.facts.assuming(*self.around(a.loops), *facts, opened(a.mask, a.shape, symbols)):
                 if not all(self.facts.holds(c) for s in own for c in self.owned(i, size(s))):
                     raise Unproved("O11", f"{a.tensor} may be stored beyond the share of a split", a.line)
-            if not self.form(a, i, [n for n in names if n not in own]):
+            if self.form(a, i, [n for n in names if n not in own]) is None:
                 raise Unproved("O11", f"{a.tensor} is stored at an index of another form: {_text(i)}", a.line)
 
-    def form(self, a: Access, i: Expr, names: list[str]) -> bool:
-        _, facts = self.lanes(a)
-        with self.facts.assuming(*self.around(a.loops), *facts):
+    def form(self, a: Access, i: Expr, names: list[str]) -> int | None:
+        """What the number of the block, or of the iteration, is multiplied by: 1 if there are no lanes; None where the index
+        has another form. Of the lanes below that number those that the mask lets pass are stored, and no others."""
+        symbols, facts = self.lanes(a)
+        with self.facts.assuming(*self.around(a.loops), *facts, opened(a.mask, a.shape, symbols)):
             if len(names) <= 1:
                 if names and "#" in names[0] and self.loop(a, names[0]).step != 1:
-                    return False
-                return not names or self.facts.equal(i, size(names[0]))
+                    return None
+                return 1 if not names or self.facts.equal(i, size(names[0])) else None
             lanes_ = [n for n in names if n.startswith("lane?")]
             others = [n for n in names if not n.startswith("lane?")]
             if len(lanes_) != 1 or len(others) != 1:
-                return False
-            count = a.shape[int(lanes_[0].removeprefix("lane?"))]
-            other: Expr = size(others[0])
-            if others[0] in self.grid.extents:
-                other = op("mul", other, const(count, "int32"))
-            elif self.loop(a, others[0]).step != count:
-                return False
-            return self.facts.equal(i, op("add", other, size(lanes_[0])))
+                return None
+            count, lane_ = a.shape[int(lanes_[0].removeprefix("lane?"))], size(lanes_[0])
+            if others[0] not in self.grid.extents:
+                whole = self.loop(a, others[0]).step == count
+                return count if whole and self.facts.equal(i, op("add", size(others[0]), lane_)) else None
+            for n in (count, *sorted(multipliers(i) - {count})):
+                place = op("add", op("mul", size(others[0]), const(n, "int32")), lane_)
+                if 0 < n <= count and self.facts.equal(i, place):
+                    return n if n == count or self.facts.holds(op("lt", lane_, const(n, "int32"))) else None
+            return None
 
     def loop(self, a: Access, name: str) -> Loop:
         return next(loop for n in a.loops if (loop := self.reading.loops[n]).symbol is size(name))
@@ -225,6 +229,8 @@ class Memory:
         own = self.shares(a, set(names))
         names = [n for n in names if n not in own]
         conditions: list[Expr] = []
+        block = self.form(a, i, names)
+        assert block is not None  # by ``injective``
         # The digit of the share that has the element, if it lies in the axis that is cut.
         there: dict[Expr, Expr] = {size(s): size(f"share?{k}") for k, s in enumerate(sorted(own))}
         for s in there.values():
@@ -237,7 +243,7 @@ class Memory:
             if n.startswith("lane?") and len(names) == 1:
                 conditions.append(op("lt", element, const(counts[0], "int32")))
             elif n in self.grid.extents:
-                digit = op("floordiv", element, const(counts[0], "int32")) if counts else element
+                digit = op("floordiv", element, const(block, "int32")) if counts else element
                 conditions.append(op("lt", digit, self.grid.extents[n]))
             elif not n.startswith("lane?"):
                 loop = self.loop(a, n)
@@ -246,6 +252,12 @@ class Memory:
                     past = op("floormod", op("sub", element, loop.low), const(loop.step, "int32"))
                     conditions.append(substitute(op("eq", past, zero()), there))
         return both(*conditions)
+
+
+def multipliers(e: Expr) -> set[int]:
+    """The constants by which something is multiplied."""
+    products = [x for x in subterms(e) if isinstance(x, Op) and x.name == "mul"]
+    return {int(n.value) for x in products for n in x.args if isinstance(n, Const)}
 
 
 def _text(e: Expr) -> str:
