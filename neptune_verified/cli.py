@@ -381,12 +381,15 @@ def _object(path: Path, name: str) -> tuple[Any, Any]:
         raise UsageError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent.resolve()))
+    sys.modules.setdefault(spec.name, module)  # where dataclasses of the file look themselves up
     try:
         spec.loader.exec_module(module)
     except Exception as e:
         raise UsageError(_user_error(str(path), path, e)) from None
     finally:
         sys.path.pop(0)
+        if sys.modules.get(spec.name) is module:
+            del sys.modules[spec.name]
     return getattr(module, name, None), module
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import prod
 
 from neptune_verified.ir.expr import Axis, Const, Expr, Op, Reduce, axis, const, op, substitute, subterms
 from neptune_verified.ir.loops import Carried, Nest, Output
 
 #: Most indices that are packed into one tile.
 PACKED_LIMIT = 64
+#: Elements of whole axes that make a tile with those of a stream, without rows.
+FULL_TILE = 32
 #: Least rows of a matrix product.
 DOT_ROWS = 16
 
@@ -34,13 +38,16 @@ def padded(a: Axis) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def blocked_axes(nest: Nest, packing: Packing | None = None) -> tuple[Axis, ...]:
+def blocked_axes(nest: Nest, nested: Iterable[Axis], packing: Packing | None = None) -> tuple[Axis, ...]:
     """Grid axes that are cut into tiles: those that only one operand of some sum of products has (they are the rows or
-    columns of a matrix product), else the last one. The other grid axes are program indices."""
+    columns of a matrix product), else the last one, unless axes that are held whole (``nested`` ones included) fill a tile
+    by themselves. The other grid axes are program indices."""
     grid = list(nest.grid)
     if not grid:
         return ()
-    chosen = _rows(nest, packing) or {grid[-1]}
+    whole = prod(padded(a) for a in dict.fromkeys((*nest.inner, *nested)))
+    full = whole >= FULL_TILE and any(p.carried for p in nest.passes)
+    chosen = _rows(nest, packing) or (set() if full else {grid[-1]})
     return tuple(a for a in grid if a in chosen)
 
 

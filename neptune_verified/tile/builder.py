@@ -46,9 +46,9 @@ class TileBuilder:
         self.nest, self.packing = pack(nest)
         self.interpreted = interpreted
         self.kinds = KindAnalysis(program)
-        self.blocked = blocked_axes(self.nest, self.packing)
         self.stream_tiles = tuple(dict.fromkeys(p.stream[-1] for p in self.nest.passes if p.stream))
         self.nested, self.looped = self._nested_axes()
+        self.blocked = blocked_axes(self.nest, self.nested, self.packing)
         self.scopes = [Scope([])]
         #: First index and end of stream axes of which a program owns a share.
         self.ends: dict[Axis, tuple[Value, Value]] = {}

@@ -81,7 +81,7 @@ class _device:
 HOST_SPLIT = """
 
 
-def _shares(n, programs, block, x, splits, split_size):
+def _shares(n, programs, waves, block, x, splits, split_size):
     for name, given in (("splits", splits), ("split_size", split_size)):
         if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
             raise ShapeError(f"{name} is {given!r}: it must be a positive int, or None for the launcher's own choice")
@@ -90,7 +90,7 @@ def _shares(n, programs, block, x, splits, split_size):
     wanted = splits
     if splits is None and split_size is None:
         workers = torch.cuda.get_device_properties(x.device).multi_processor_count if x.is_cuda else 1
-        wanted = max(1, min(2 * workers // max(1, programs), n // (2 * block)))
+        wanted = max(1, min(waves * workers // max(1, programs), n // (2 * block)))
     size = -(-max(1, split_size if wanted is None else -(-n // wanted)) // block) * block
     count = max(1, min(n, splits) if splits is not None else -(-n // size))
     return (count, size) if count * size <= 2147475456 else (1, size)

@@ -19,6 +19,11 @@ SPLIT_TEXT = (
 )
 
 
+def waves(k: TileKernel) -> int:
+    """How many programs of a kernel each processor should get: many small ones, or few that multiply matrices (measured)."""
+    return 2 if k.dots else 8
+
+
 def kernel_name(k: TileKernel) -> str:
     return f"_{k.name}_kernel"
 
@@ -113,7 +118,9 @@ class Launcher:
                 lines += self._launch(*printers[0])
                 continue
             assert nest.extent is not None
-            cut = f"{python(nest.extent)}, programs, {self.columns}, {first}, splits, split_size"
+            cut = (
+                f"{python(nest.extent)}, programs, {waves(printers[1][0])}, {self.columns}, {first}, splits, split_size"
+            )
             lines += [f"shares, share = _shares({cut})", "if shares == 1:"]
             lines += [f"    {line}" for line in self._launch(*printers[0])]
             names = ", ".join(t.name for t in nest.between)

@@ -55,7 +55,7 @@ class Trial:
     splits: int = 1
 
 
-def split_trials(file: KernelFile, program: Program, plan: list[Trial]) -> list[Trial]:
+def split_trials(file: KernelFile, rolling: KernelFile, program: Program, plan: list[Trial]) -> list[Trial]:
     """Trials with axes that are split: into two shares and three, at lengths that fill two and a tail, or one alone."""
     result: dict[tuple[object, ...], Trial] = {}
 
@@ -69,17 +69,19 @@ def split_trials(file: KernelFile, program: Program, plan: list[Trial]) -> list[
                 (new.choice, new.structured, new.poison, new.shift, new.cliff, splits, *legal.values()), new
             )
 
+    role = roles(rolling, program)
+    idle = {s for s in role if s in program.shape_sizes() and not role[s].stream and not role[s].rows}
     for t in plan:
         if t.follow is not None or t.scale != 1.0:
             continue
         names = {x.id for n, _ in cut(file) for x in ast.walk(n) if isinstance(x, ast.Name)}
         most = max(block for _, block in cut(file))
         longer = {k: 2 * most + 3 for k in names if isinstance(t.sizes.get(k), int)}
-        if t.shift or t.poison:
-            add(t, t.sizes, 2)
-        else:
-            add(t, t.sizes, 2)
-            add(t, t.sizes | longer, 3)
+        # What is neither streamed nor cut over the grid multiplies programs, all of which run.
+        few = {k: min(v, 1) for k, v in t.sizes.items() if k in idle and isinstance(v, int)}
+        add(t, t.sizes | few, 2)
+        if not (t.shift or t.poison):
+            add(t, t.sizes | longer | few, 3)
     return list(result.values())
 
 

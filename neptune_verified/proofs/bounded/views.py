@@ -1,8 +1,8 @@
 """Trusted: a launcher that chooses between kernels, as several that do not: one view for each branch.
 
-``shares, share = _shares(n, programs, block, x, splits, split_size)`` gives any numbers with 1 <= shares and, where there
-is more than one share, share a multiple of block and shares <= n <= shares * share. The view of the rolling update has one
-share; in the others the trial says how many there are.
+``shares, share = _shares(n, programs, waves, block, x, splits, split_size)`` gives any numbers with 1 <= shares and, where
+there is more than one share, share a multiple of block and shares <= n <= shares * share. In the view of the rolling update
+there is one share; in the others the trial says how many there are.
 """
 
 from __future__ import annotations
@@ -69,8 +69,14 @@ def shares_of(s: ast.stmt) -> tuple[ast.expr, int]:
     """The length that ``_shares`` splits, and the block."""
     assert isinstance(s, ast.Assign) and isinstance(s.value, ast.Call)
     match s.value.args:
-        case [n, ast.Name(id="programs"), ast.Constant(value=int() as block), ast.Name(), a, b] if (
-            block >= 1 and not s.value.keywords and [ast.unparse(a), ast.unparse(b)] == ["splits", "split_size"]
-        ):
-            return n, block
+        case [
+            n,
+            ast.Name(id="programs"),
+            ast.Constant(value=int()),
+            ast.Constant(value=int() as block),
+            ast.Name(),
+            *asked,
+        ]:
+            if block >= 1 and not s.value.keywords and [ast.unparse(a) for a in asked] == ["splits", "split_size"]:
+                return n, block
     raise Unsupported("an axis that is split in another way", s.lineno)

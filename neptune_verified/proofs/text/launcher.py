@@ -336,9 +336,14 @@ class LauncherReader:
         if "_shares" not in self.file.host or [ast.unparse(n) for n in names] != ["shares", "share"] or call.keywords:
             raise Unproved("O13", "an axis is split in another way")
         match call.args:
-            case [n, ast.Name(id="programs"), ast.Constant(value=int() as block), ast.Name(id=x), *asked] if (
-                self.programs is not None and type(block) is int and block >= 1 and x in self.inputs
-            ):
+            case [
+                n,
+                ast.Name(id="programs"),
+                ast.Constant(value=int() as waves),
+                ast.Constant(value=int() as block),
+                ast.Name(id=x),
+                *asked,
+            ] if self.programs is not None and type(block) is type(waves) is int and block >= 1 and x in self.inputs:
                 if [ast.unparse(a) for a in asked] == ["splits", "split_size"] and _same(self.expr(n), form.extent):
                     self.nest = Launches(form, block=block)
                     return

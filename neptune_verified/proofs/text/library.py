@@ -25,9 +25,10 @@ Host functions:
                             then have these shapes and dtypes and share no memory with an input or each other
     _pick(table, rows, wanted)     blocks and options of one entry of the table
     _device(x)              a context in which x's device is the current one
-    _shares(n, programs, block, x, splits, split_size)   (count, size), of ints: count >= 1; and if count > 1, size is a
-                            positive multiple of block, count <= n <= count * size <= 2^31 - 8192. Raises ShapeError for a
-                            splits or split_size that is no positive int or None. x is a tensor, programs an int
+    _shares(n, programs, waves, block, x, splits, split_size)   (count, size), of ints: count >= 1; and if count > 1, then
+                            size is a positive multiple of block, and count <= n <= count * size <= 2^31 - 8192. Raises
+                            ShapeError for a splits or split_size that is no positive int or None. x is a tensor, programs
+                            and waves are ints, n is an int >= 0 and block one >= 1
     _between(specs, x)      new tensors of these shapes and dtypes on x's device
 """
 
@@ -56,7 +57,7 @@ HOST = {
     "_results": "eee437ca0ef27d7ec0eb7698e8d45020e04a5469cdb8909370fd46835123b4da",
     "_pick": "4ca3f28270d28803364efdfa7cd25ee7442d99af711bd3752944b34bd870ea55",
     "_device": "d8febba2e28d55438d2ca682b4dc215d77baa3eda2b212c645432930d5f25758",
-    "_shares": "9053bc5623e996b6776906fa8cca213c00608a6a5a71cb2708aaeaf8c5938ea2",
+    "_shares": "7168b6a592610236169cc3bba8b2dd62187ae39eb34394b0fa6306922777e122",
     "_between": "58a7d0576f2c1f01c9829fb558b6217dbe10b7085c1af2071926bc7380831c53",
     "ShapeError": "1a2161761aa121aabbefbe4108295bd28c09069bf16a2c2addf776fc2d3c9145",
 }
