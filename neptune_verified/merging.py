@@ -228,7 +228,9 @@ def _check_shapes(tensors: dict[str, Any]) -> None:
     if not shape or shape[-1] < 1:
         raise ShapeError(f"out_a has shape {list(shape)}, and merge takes [..., Dv] with Dv >= 1")
     for name, x in tensors.items():
-        wanted, what = (shape, "out_a has") if name.startswith("out") else (shape[:-1], "out_a without its last is")
+        wanted, what = (
+            (shape, "out_a has") if name.startswith("out") else (shape[:-1], "out_a without its last dimension")
+        )
         if tuple(x.shape) != wanted:
             raise ShapeError(
                 f"{name} has shape {list(x.shape)}, {what} {list(wanted)}: give both sides the same rows, in the same order"
