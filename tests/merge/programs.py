@@ -159,14 +159,12 @@ def x(name: str, *indices: Expr) -> Expr:
 
 
 def average(
-    guarded: bool = True, more: float | None = None, lse: Expr | None = None, normalised: bool = True
+    guarded: bool = True, more: Expr | None = None, lse: Expr | None = None, normalised: bool = True
 ) -> Program:
     """The average of v weighted by exp(s), and the log-sum-exp of s, by hand; with one more term below, another second
     result, or no normalisation."""
     e = op("exp", op("sub", x("s", ROW, J), x("m", ROW)))
-    below: Expr = x("l", ROW)
-    if more is not None:
-        below = op("add", below, const(more, F))
+    below = x("l", ROW) if more is None else op("add", x("l", ROW), more)
     p = op("div", x("e", ROW, J), below) if normalised else x("e", ROW, J)
     if guarded:
         e = op("select", op("eq", x("s", ROW, J), const(-INF, F)), const(0, F), e)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -186,16 +187,24 @@ def test_a_merge_that_wants_a_finite_lse_is_refuted() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["one more term below", "lse by max alone", "lse in base 2", "no normalisation", "lse of -inf as a number"]
+    "name",
+    [
+        "a sink",
+        "one more term below",
+        "lse by max alone",
+        "lse in base 2",
+        "no normalisation",
+        "lse of -inf as a number",
+    ],
 )
 def test_results_that_it_does_not_merge_are_refuted(name: str) -> None:
     m, total = x("m", ROW), x("l", ROW)
     lse = op("add", m, op("log", total))
     number = op("select", op("eq", total, const(0, F)), const(-1000, F), lse)
     program = {
-        "one more term below": lambda: average(more=0.5),
+        "one more term below": lambda: average(more=const(0.5, F)),
         "lse by max alone": lambda: average(lse=m),
-        "lse in base 2": lambda: average(lse=op("mul", lse, const(1.5, F))),
+        "lse in base 2": lambda: average(lse=op("mul", lse, const(1 / math.log(2), F))),
         "no normalisation": lambda: average(normalised=False),
         "lse of -inf as a number": lambda: average(lse=number),
     }[name]()
