@@ -189,7 +189,6 @@ def test_a_merge_that_wants_a_finite_lse_is_refuted() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "a sink",
         "one more term below",
         "lse by max alone",
         "lse in base 2",
