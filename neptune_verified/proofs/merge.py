@@ -107,11 +107,11 @@ class _Merge:
         if missing:
             raise UnsupportedTerm(f"{missing[0]} is no function of the state at the end of the pass")
         common = set(self.nest.grid + self.nest.inner).intersection(*(o.axes for o in found.values()))
+        rows = tuple(a for a in found[loops.program.outputs[0]].axes if a in common)
         for name in loops.program.outputs:
             out = found[name]
-            rows = tuple(a for a in out.axes if a in common)
             if out.axes[: len(rows)] != rows:
-                raise UnsupportedTerm(f"the axes that {name} shares with the other results are not its first ones")
+                raise UnsupportedTerm(f"the first axes of {name} are not the rows that all results have, in one order")
             yield _Result(name, output_expr(self.nest, out), out.axes[len(rows) :])
 
     def _check_shapes(self) -> None:

@@ -231,6 +231,17 @@ def test_results_in_the_other_order_are_refused() -> None:
         nv.merge_report(replace(average(), outputs=("lse", "o")))
 
 
+def test_rows_in_two_orders_are_refused() -> None:
+    """Flattened, row r of one result would be another row of the other."""
+    loops = verified(example("attention_lse")).loops
+    nest = loops.nests[0]
+    for k, out in enumerate(nest.outputs):
+        turned = replace(out, axes=tuple(reversed(out.axes)))
+        outputs = (*nest.outputs[:k], turned, *nest.outputs[k + 1 :])
+        with pytest.raises(UnsupportedTerm, match="are not the rows that all results have, in one order"):
+            merge_obligations(replace(loops, nests=(replace(nest, outputs=outputs),)), right())
+
+
 def test_the_number_of_keys_may_differ_between_the_parts() -> None:
     n = op("cast", average().inputs[0].shape[1], dtype=F)
     mean = average(lse=op("sub", op("add", x("m", ROW), op("log", x("l", ROW))), op("log", n)))
