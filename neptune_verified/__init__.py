@@ -30,6 +30,8 @@ _HOMES = {
     "Schedule": "neptune_verified.schedule",
     "load": "neptune_verified.runtime",
     "check": "neptune_verified.proofs.check",
+    "merge": "neptune_verified.merging",
+    "merge_report": "neptune_verified.merging",
     "prove_repair": "neptune_verified.repairs",
     "derive_repair": "neptune_verified.repairs",
     "prove_reducer": "neptune_verified.reducers",
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
         positive,
     )
     from neptune_verified.ir.program import Program
+    from neptune_verified.merging import merge, merge_report
     from neptune_verified.pipeline import Kernel, compile, verify
     from neptune_verified.proofs.check import check
     from neptune_verified.reducers import prove_reducer
@@ -72,6 +75,8 @@ __all__ = [
     "derive_repair",
     "finite_or_minus_infinity",
     "load",
+    "merge",
+    "merge_report",
     "multiple_of",
     "neg_inf",
     "nonnegative",

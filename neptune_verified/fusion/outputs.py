@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 
-from neptune_verified.ir.expr import Axis, Const, Expr, Reduce, axis, substitute, subterms
+from neptune_verified.ir.expr import FLOATS, Axis, Const, Expr, Op, Reduce, axis, substitute, subterms
 from neptune_verified.ir.loops import Output
 
 #: An axis that is held whole in a tile has at most this many elements; longer ones are cut over the grid.
@@ -43,7 +43,8 @@ class Group:
 
 
 def group_outputs(outputs: dict[str, tuple[tuple[Axis, ...], Expr]]) -> list[Group]:
-    """Greedy: an output joins the first kernel with which it shares a reduction, or rows and a reduced domain."""
+    """Greedy: an output joins the first kernel with which it shares a reduction, or rows and a reduced domain; where
+    nothing is reduced, one with which it shares something computed."""
     groups: list[Group] = []
     for name, (axes, expr) in outputs.items():
         fresh = Output(name, *_rename(axes, expr, tuple(f"{name}_{a.name}" for a in axes)))
@@ -79,9 +80,20 @@ def _join(group: Group, out: Output) -> Output | None:
                 shared = 2 * len(have & set(tops))
                 # Over the same rows and the same domain one traversal serves both, though they share no reduction.
                 shared += set(axes) == set(group.axes) and bool({domain_of(r) for r in tops} & domains)
+                shared += not have and not tops and _maps_share(group, candidate)
                 if shared and (best is None or shared > best[0]) and _streams_stay(group, candidate):
                     best = (shared, candidate)
     return best[1] if best else None
+
+
+def _maps_share(group: Group, candidate: Output) -> bool:
+    """Maps, one over all axes of the others, that compute a float value in common: once for both, its reads included."""
+    over, have = set(candidate.axes), set(group.axes)
+    return (over <= have or have <= over) and any(_computed(o.expr) & _computed(candidate.expr) for o in group.outputs)
+
+
+def _computed(e: Expr) -> set[Expr]:
+    return {x for x in subterms(e) if isinstance(x, Op) and x.name != "cast" and x.dtype in FLOATS and x.free}
 
 
 def _streams_stay(group: Group, candidate: Output) -> bool:

@@ -38,6 +38,16 @@ def split_obligations(program: Program, nest: Nest, p: Pass) -> tuple[Obligation
     return tuple(result)
 
 
+def neutral_while_dead(edge: Edge, t: Expr, suffix: str) -> list[Hypothesis]:
+    """``t``, a value of the consumer's accumulator in the state with this suffix, is neutral while a producer is dead."""
+    c = edge.consumer
+    condition = edge.dead(c, suffix)
+    if condition is None:
+        return []
+    fact = implies(condition, op("eq", t, c.neutral))
+    return [Hypothesis(fact, f"derived: O14, {c.name} is neutral while a producer is dead")]
+
+
 class _Join:
     def __init__(self, edge: Edge) -> None:
         self.edge = edge
@@ -45,16 +55,6 @@ class _Join:
         self.neutral = edge.consumer.neutral
         self.dtype = edge.consumer.value.dtype
         self.reducer = REDUCERS[edge.consumer.value.reducer]
-
-    def dead(self, suffix: str) -> Expr | None:
-        return self.edge.dead(self.consumer, suffix)
-
-    def neutral_while_dead(self, t: Expr, suffix: str) -> list[Hypothesis]:
-        condition = self.dead(suffix)
-        if condition is None:
-            return []
-        fact = implies(condition, op("eq", t, self.neutral))
-        return [Hypothesis(fact, f"derived: O14, {self.consumer.name} is neutral while a producer is dead")]
 
     def obligations(self) -> list[Obligation]:
         edge, f = self.edge, self.reducer.combine
@@ -70,9 +70,9 @@ class _Join:
         reach = edge.later("_a", "_ab") + edge.later("_b", "_ab") + edge.seen("_a")
         reach += [Hypothesis(second(edge, x.expr), x.origin) for x in edge.seen("_b")]
         goals.append(("O15", "join", Refines(f(h(at_a, "_a", "_ab"), h(at_b, "_b", "_ab")), joined), reach))
-        facts = edge.later("", "_new") + self.neutral_while_dead(t, "_new")
+        facts = edge.later("", "_new") + neutral_while_dead(edge, t, "_new")
         goals.append(("O15", "neutral", Equal(f(h(self.neutral), h(t, "_new", "_new")), t), facts))
-        facts = edge.later("", "_new") + edge.later("_new", "_later") + self.neutral_while_dead(t, "")
+        facts = edge.later("", "_new") + edge.later("_new", "_later") + neutral_while_dead(edge, t, "")
         goals.append(("O15", "composition", Equal(h(h(t), "_new", "_later"), h(t, "", "_later")), facts))
         return [self._make(*goal) for goal in goals]
 
