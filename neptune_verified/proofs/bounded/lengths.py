@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from neptune_verified.ir.expr import FLOATS, INTS, Const, Op, subterms
 from neptune_verified.ir.program import Program
@@ -138,7 +138,7 @@ def trials(file: KernelFile, program: Program) -> tuple[list[Trial], Needs]:
                 Trial(_legal(program, after), choice, False, tile, shift=x, cliff=stream) for x in _CLIFFS[: 1 + small]
             ]
             result.append(Trial(few, choice, False, tile, poison=True))
-    return result, needs
+    return [t if t.shift else replace(t, scale=_scale(program, t)) for t in result], needs
 
 
 def numbers(program: Program) -> frozenset[float]:
@@ -156,6 +156,17 @@ def numbers(program: Program) -> frozenset[float]:
 def thresholds(program: Program) -> list[float]:
     """The largest of them that inputs can have: inputs have to lie on both sides."""
     return sorted((x for x in numbers(program) if 0 < x < _HUGE), reverse=True)[:3]
+
+
+def _scale(program: Program, trial: Trial) -> float:
+    """Where an index becomes a number (ALiBi), it grows with the lengths and a tile beyond them, and inputs that it
+    multiplies have to be small for exponentials to stay in the range of float64, which ends at e^-745."""
+    grows = any(
+        isinstance(e, Op) and e.name == "cast" and e.dtype in FLOATS and e.args[0].dtype in INTS and e.free
+        for stage in program.stages
+        for e in subterms(stage.body)
+    )
+    return 256 / max([256, *(n + trial.tile for n in trial.sizes.values())]) if grows else 1.0
 
 
 def has_bands(program: Program) -> bool:
