@@ -24,7 +24,7 @@ HEADS = {
 }  # fmt: skip
 D, WINDOW, CAP = 16, 24, 2.0
 DTYPES = ("float16", "bfloat16")
-#: Largest error of the output, relative to the largest value or 1, and of lse: the product sees rounded weights, and so
+#: Largest error of the output and of lse, relative to the value or 1: the product sees rounded weights, and so
 #: does their sum. (Triton's interpreter truncates to bfloat16, where a GPU rounds.)
 LIMITS = {"float32": (1e-5, 1e-5), "float16": (2e-3, 1.5e-3), "bfloat16": (1.6e-2, 1.2e-2)}
 #: Queries and keys: tails of tiles, two and more tiles, more queries than keys (the first see none), no keys.
@@ -107,13 +107,13 @@ def reference(name: str, x: Inputs) -> tuple[torch.Tensor, torch.Tensor, torch.T
 
 
 def error(have: Any, want: torch.Tensor) -> float:
-    """Relative to the largest finite value or 1; infinite where infinities differ, or something is not a number."""
+    """The largest, each relative to its value or 1; infinite where infinities differ, or something is not a number."""
     have, finite = torch.as_tensor(have).double(), want.isfinite()
     assert have.shape == want.shape
     if not torch.equal(have[~finite], want[~finite]) or not have[finite].isfinite().all():
         return math.inf
-    scale = want[finite].abs().max().clamp_min(1.0) if finite.any() else 1.0
-    return float((have[finite] - want[finite]).abs().max() / scale) if finite.any() else 0.0
+    off = (have[finite] - want[finite]).abs() / want[finite].abs().clamp_min(1.0)
+    return float(off.max()) if finite.any() else 0.0
 
 
 def compare(name: str, dtype: str, x: Inputs, got: Any, what: str) -> None:
