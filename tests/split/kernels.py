@@ -111,7 +111,7 @@ def _softplus_sum(x: Arrays) -> list[np.ndarray[Any, Any]]:
 def _amax(x: Arrays) -> list[np.ndarray[Any, Any]]:
     s, w = x.values()
     if not s.shape[1]:
-        return [np.full(s.shape[0], np.nan)]  # 0 / 0 elements
+        return [np.full(s.shape[0], -np.inf)]  # the maximum of nothing; no rms is read
     return [np.abs(s * w).max(axis=1) / np.sqrt((s * s).mean(axis=1) + 1e-6)]
 
 

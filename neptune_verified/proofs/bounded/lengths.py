@@ -65,6 +65,7 @@ def split_trials(file: KernelFile, rolling: KernelFile, program: Program, plan: 
         shares = [length(n, legal) for n, _ in cut(file)]
         if all(n >= splits for n in shares) and _product(program, whole) <= 2 * _LARGE:
             new = replace(t, sizes=legal, splits=splits, follow=None, whole=True, unseen=False)
+            new = new if t.shift else replace(new, scale=_scale(program, new))
             result.setdefault(
                 (new.choice, new.structured, new.poison, new.shift, new.cliff, splits, *legal.values()), new
             )
@@ -72,7 +73,7 @@ def split_trials(file: KernelFile, rolling: KernelFile, program: Program, plan: 
     role = roles(rolling, program)
     idle = {s for s in role if s in program.shape_sizes() and not role[s].stream and not role[s].rows}
     for t in plan:
-        if t.follow is not None or t.scale != 1.0:
+        if t.follow is not None or (t.shift and t.scale != 1.0):
             continue
         names = {x.id for n, _ in cut(file) for x in ast.walk(n) if isinstance(x, ast.Name)}
         most = max(block for _, block in cut(file))
@@ -184,7 +185,7 @@ def trials(file: KernelFile, program: Program) -> tuple[list[Trial], Needs]:
                 Trial(_legal(program, after), choice, False, tile, shift=x, cliff=stream) for x in _CLIFFS[: 1 + small]
             ]
             result.append(Trial(few, choice, False, tile, poison=True))
-    return result, needs
+    return [t if t.shift else replace(t, scale=_scale(program, t)) for t in result], needs
 
 
 def numbers(program: Program) -> frozenset[float]:
@@ -202,6 +203,17 @@ def numbers(program: Program) -> frozenset[float]:
 def thresholds(program: Program) -> list[float]:
     """The largest of them that inputs can have: inputs have to lie on both sides."""
     return sorted((x for x in numbers(program) if 0 < x < _HUGE), reverse=True)[:3]
+
+
+def _scale(program: Program, trial: Trial) -> float:
+    """Where an index becomes a number (ALiBi), it grows with the lengths and a tile beyond them, and inputs that it
+    multiplies have to be small for exponentials to stay in the range of float64, which ends at e^-745."""
+    grows = any(
+        isinstance(e, Op) and e.name == "cast" and e.dtype in FLOATS and e.args[0].dtype in INTS and e.free
+        for stage in program.stages
+        for e in subterms(stage.body)
+    )
+    return 256 / max([256, *(n + trial.tile for n in trial.sizes.values())]) if grows else 1.0
 
 
 def has_bands(program: Program) -> bool:

@@ -85,7 +85,10 @@ def _wanted(x: Counted, cost: Array) -> Iterator[tuple[tuple[int, ...], Array]]:
 
 def scan(file: KernelFile, program: Program, blocks: Mapping[str, int], choice: int) -> Scan:
     whole = [s.name for s in program.sizes if s.dtype not in FLOATS]
-    values = [_candidates(program, name, sorted(set(blocks.values())), _constants(file)) for name in whole]
+    # A length that no kernel reads (a batch) changes the grid alone, and needs no lengths about tiles.
+    read = {n.id for k in file.kernels.values() for s in k.body for n in ast.walk(s) if isinstance(n, ast.Name)}
+    cuts, constants = sorted(set(blocks.values())), _constants(file)
+    values = [_candidates(program, n, *((cuts, constants) if n in read else ([], []))) for n in whole]
     shaped = program.shape_sizes()
     grid = list(itertools.product(*values)) or [()]
     if len(grid) > _POINTS:
@@ -106,7 +109,8 @@ def _candidates(program: Program, name: str, blocks: list[int], constants: list[
     for b in blocks:
         found |= {b, b + 1, 2 * b + 3, 3 * b + 1} if b > 1 else set()
     for c in constants:
-        found |= {c + 1, *(c + b + 1 for b in blocks[-1:])}
+        # A window of c, moved by 3: it begins in one tile for some of five rows, and in the next for the others.
+        found |= {c + 1, *(c + b + n for b in blocks[-1:] for n in (1, 3))}
     if name not in program.shape_sizes():
         found |= {-1, 2, sum(blocks)}
     facts = {a.kind: a.value for a in program.assumptions if a.subject == name}
