@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from neptune_verified.ir.expr import Axis, Const
+from neptune_verified.ir.loops import SPLIT_SIZE
 from neptune_verified.tile.htile import TileKernel
 
 #: Elements of the largest tile that a program holds, without and with a matrix product (registers of 4 to 8 warps).
@@ -33,6 +34,8 @@ def configurations(kernel: TileKernel, target: str, itemsize: int) -> tuple[Tile
     shared = next((v for k, v in SHARED.items() if target == k), SHARED_DEFAULT)
     if kernel.dots:
         wishes = [("large", 128, 128, 8, 3, 1024), ("medium", 64, 64, 4, 2, 33), ("small", 16, 64, 4, 2, 0)]
+        if SPLIT_SIZE.name in kernel.sizes:  # many rows fill a device without being split
+            wishes = wishes[1:]
         if target.startswith(("cuda:9", "cuda:10")) and len(_padded(kernel)) > 1:
             # Seen with Triton 3.6 on an H200: two products whose inner and outer axes are both padded (72 and 17 lanes, say)
             # come out wrong where warp-group instructions multiply; 16 rows are multiplied by others, and come out right.

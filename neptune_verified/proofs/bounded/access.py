@@ -19,10 +19,15 @@ from neptune_verified.proofs.bounded.values import Bit, Ghost, Int, Lit, Ptr, Va
 
 class Access:
     """The memory of one launch. ``values``: float values are followed (otherwise their shapes alone). ``scramble``:
-    masked-out lanes of loads hold numbers of their own, instead of what ``other`` says."""
+    masked-out lanes of loads hold numbers of their own, instead of what ``other`` says. ``ahead``: only addresses are asked
+    for, before the kernels that run earlier have run."""
 
-    def __init__(self, domain: Domain, tensors: Mapping[str, Memory], values: bool, scramble: bool = False) -> None:
-        self.domain, self.tensors, self.values, self.scramble = domain, tensors, values, scramble
+    def __init__(
+        self, domain: Domain, tensors: Mapping[str, Memory], values: bool, scramble: bool = False, ahead: bool = False
+    ) -> None:
+        self.domain, self.tensors, self.values, self.scramble, self.ahead = domain, tensors, values, scramble, ahead
+        #: Elements of tensors between kernels that were read.
+        self.reads: list[tuple[str, tuple[Array, ...]]] = []
         self.line = 0
         self.lines: dict[str, int] = {}
         self.stores: list[tuple[str, tuple[Array, ...], Val | Int | Bit | None]] = []
@@ -30,8 +35,11 @@ class Access:
 
     def load(self, p: Item, mask: Item | None, other: Item | None) -> Item:
         tensor, indices, active, shape = self._lanes(p, mask, "load")
-        if not tensor.complete:
+        if not tensor.complete and not self.ahead:
             raise Fault("O11", f"{tensor.name} is read before it is written")
+        if not tensor.is_input:
+            chosen = np.ones(shape, dtype=bool) if active is None else np.broadcast_to(active, shape)
+            self.reads.append((tensor.name, tuple(np.broadcast_to(i, shape)[chosen] for i in indices)))
         masked = active is not None and not bool(active.all())
         if tensor.dtype in FLOATS and not self.values:
             return Ghost(shape, tensor.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -64,7 +65,7 @@ def split_trials(file: KernelFile, rolling: KernelFile, program: Program, plan: 
         legal = sizes | {k: v for k, v in _legal(program, whole).items() if k in whole} if whole else sizes
         shares = [length(n, legal) for n, _ in cut(file)]
         if all(n >= splits for n in shares) and _product(program, whole) <= 2 * _LARGE:
-            new = replace(t, sizes=legal, splits=splits, follow=None, whole=True, unseen=False)
+            new = replace(t, sizes=legal, splits=splits, follow=None, whole=False, unseen=False)
             new = new if t.shift else replace(new, scale=_scale(program, new))
             result.setdefault(
                 (new.choice, new.structured, new.poison, new.shift, new.cliff, splits, *legal.values()), new
@@ -72,16 +73,22 @@ def split_trials(file: KernelFile, rolling: KernelFile, program: Program, plan: 
 
     role = roles(rolling, program)
     idle = {s for s in role if s in program.shape_sizes() and not role[s].stream and not role[s].rows}
+    names = {x.id for n, _ in cut(file) for x in ast.walk(n) if isinstance(x, ast.Name)}
+    most = max(block for _, block in cut(file))
+    plain: Counter[int] = Counter()
     for t in plan:
-        if t.follow is not None or (t.shift and t.scale != 1.0):
+        if t.follow is not None or (t.shift and t.scale != 1.0) or 0 in t.sizes.values():
             continue
-        names = {x.id for n, _ in cut(file) for x in ast.walk(n) if isinstance(x, ast.Name)}
-        most = max(block for _, block in cut(file))
         longer = {k: 2 * most + 3 for k in names if isinstance(t.sizes.get(k), int)}
         # What is neither streamed nor cut over the grid multiplies programs, all of which run.
         few = {k: min(v, 1) for k, v in t.sizes.items() if k in idle and isinstance(v, int)}
-        add(t, t.sizes | few, 2)
-        if not (t.shift or t.poison):
+        if t.shift or t.poison:
+            add(t, t.sizes | few, 2)
+            continue
+        plain[t.choice] += 1
+        if t.choice == 0 and t.structured:
+            add(t, t.sizes | few, 2)
+        if plain[t.choice] <= (6 if t.choice == 0 else 2):
             add(t, t.sizes | longer | few, 3)
     return list(result.values())
 

@@ -123,9 +123,10 @@ class Evaluation:
         known: dict[str, list[Where]] = {name: [] for name in written_to}
         poison, self.followed, self.partial, self.programs = False, 0, False, []
         self.config = ", ".join(dict.fromkeys(x.config.name for x in outcome.launches))
+        plan = self._ahead(outcome, memory) if outcome.between else {}
         for k, launch in enumerate(outcome.launches):
             later = {a for x in outcome.launches[k + 1 :] for a in x.arguments if isinstance(a, str)}
-            poison |= self._launch(launch, memory, known, later, coverage, scramble)
+            poison |= self._launch(launch, memory, known, later, coverage, scramble, plan.get(k))
         for name in written_to:
             written = memory[name].written
             wrong = (written > 1) | ((written == 0) & (not self.partial))
@@ -151,7 +152,7 @@ class Evaluation:
 
     def _launch(
         self, launch: Launch, memory: dict[str, Memory], known: dict[str, list[Where]], later: set[str], coverage: Coverage,
-        scramble: bool,
+        scramble: bool, plan: dict[int, tuple[bool, Access]] | None = None,
     ) -> bool:  # fmt: skip
         if not launch.programs:
             self._empty(launch, memory)
@@ -161,16 +162,21 @@ class Evaluation:
         n, poison = launch.programs, False
         if n > _MOST:
             raise Unknown(f"a grid of {n} programs at these lengths")
-        limit = _FOLLOWED["tl.dot" in ast.unparse(kernel)]
-        all_of_them = n <= limit or any(a in memory and not memory[a].is_input for a in later)
-        chosen = set(range(n)) if all_of_them else {0, 1, n - 1} if limit == 3 else {0, 1, n // 2, n - 2, n - 1}
-        if self.trial.follow is not None and not all_of_them:
+        all_of_them = any(a in memory and not memory[a].is_input for a in later)
+        chosen = set(range(n)) if all_of_them else self._chosen(kernel, n)
+        all_of_them = all_of_them or len(chosen) == n
+        if plan is not None:
+            chosen, all_of_them = {pid for pid, (wanted, _) in plan.items() if wanted}, len(plan) == n
+        elif self.trial.follow is not None and not all_of_them:
             chosen = {pid for pid in self.trial.follow if pid < n} or {0}
         coverage.config = launch.config.name
         everyone = all_of_them or n <= _GRID or self.trial.whole
         self.partial |= not everyone
         for pid in range(n) if everyone else sorted(chosen):
-            access = self._program(kernel, arguments, memory, pid, pid in chosen, coverage, scramble)
+            if plan is not None and pid in plan and pid not in chosen:
+                access = plan[pid][1]  # its addresses are known
+            else:
+                access = self._program(kernel, arguments, memory, pid, pid in chosen, coverage, scramble)
             if access.values:
                 self.programs.append(Done(kernel, arguments, pid, access))
             poison |= access.poison
@@ -184,6 +190,43 @@ class Evaluation:
         for name in writes:
             memory[name].complete = everyone
         return poison
+
+    @staticmethod
+    def _chosen(kernel: ast.FunctionDef, n: int) -> set[int]:
+        """Programs whose values are followed, where no other kernel reads them."""
+        limit = _FOLLOWED["tl.dot" in ast.unparse(kernel)]
+        return set(range(n)) if n <= limit else {0, 1, n - 1} if limit == 3 else {0, 1, n // 2, n - 2, n - 1}
+
+    def _ahead(self, outcome: Outcome, memory: dict[str, Memory]) -> dict[int, dict[int, tuple[bool, Access]]]:
+        """For each launch, its programs, and whether their values are wanted: a few of those that store results, and what
+        they read of the tensors between the kernels. Nothing where addresses depend on values."""
+        wanted = {name: np.zeros(shape, dtype=bool) for name, (shape, _) in outcome.between.items()}
+        plan: dict[int, dict[int, tuple[bool, Access]]] = {}
+        for k, launch in reversed(list(enumerate(outcome.launches))):
+            kernel, arguments, n = self.file.kernels[launch.kernel], self.bind(launch), launch.programs
+            if n > _MOST:
+                raise Unknown(f"a grid of {n} programs at these lengths")
+            few = self._chosen(kernel, n)
+            plan[k] = {}
+            stored: set[str] = set()
+            for pid in range(n):
+                if pid and not stored & set(wanted) and pid not in few:
+                    continue  # nothing that it stores is read
+                access = Access(self.domain, memory, False, ahead=True)
+                try:
+                    Interpreter(Calls(self.domain, access, pid, self.file.helpers), arguments, Coverage()).run(
+                        kernel.body
+                    )
+                except NeedsValues:
+                    return {}
+                stored |= {name for name, _, _ in access.stores}
+                results = any(name not in wanted for name, _, _ in access.stores)
+                read_later = any(name in wanted and wanted[name][where].any() for name, where, _ in access.stores)
+                plan[k][pid] = read_later or (results and pid in few), access
+                if plan[k][pid][0]:
+                    for name, where in access.reads:
+                        wanted[name][where] = True
+        return plan
 
     def _empty(self, launch: Launch, memory: dict[str, Memory]) -> None:
         """A launch of no program writes nothing: its outputs are empty, or ``written`` says so."""
