@@ -11,7 +11,7 @@ from neptune_verified.ir.printing import stage_text
 from neptune_verified.ir.program import Program
 from neptune_verified.tile.config import TileConfig, configurations
 from neptune_verified.tile.htile import TileKernel, TileProgram
-from neptune_verified.tile.launcher import Launcher, kernel_name
+from neptune_verified.tile.launcher import Launcher, check_names, kernel_name
 from neptune_verified.tile.ops import HELPERS, NEEDS
 from neptune_verified.tile.text import BodyPrinter
 
@@ -47,9 +47,10 @@ def _template() -> Any:
 def emit(program: Program, tiles: TileProgram, target: str, definition: str, first_line: str, passes: int,
          splits: int | None = None, split_size: int | None = None) -> Emitted:  # fmt: skip
     """The text of kernel.py for ``target``; ``definition`` is the program's hash, ``first_line`` a comment; ``splits`` and
-    ``split_size`` are the launcher's defaults."""
+    ``split_size`` are the launcher's defaults. Raises UnsupportedProgram for a name that the text needs for itself."""
     itemsize = max((ITEMSIZE.get(t.dtype, 4) for t in program.inputs), default=4)
     printers = [[(k, BodyPrinter(k)) for k in nest.all] for nest in tiles.kernels]
+    check_names(program, [kernel_name(k) for nest in tiles.kernels for k in nest.all])
     kernels, helpers, configs = [], {}, {}
     tensors = {t.name: (len(t.shape), t.dtype) for t in program.inputs}
     for k in (k for nest in tiles.kernels for k in nest.all):

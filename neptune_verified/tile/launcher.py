@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+from neptune_verified.errors import UnsupportedProgram
 from neptune_verified.ir.expr import FLOATS, Const, Expr, Op, Size
 from neptune_verified.ir.loops import SPLIT_SIZE, SPLITS
 from neptune_verified.ir.printing import Printer, number
@@ -12,6 +15,12 @@ from neptune_verified.tile.text import BodyPrinter
 
 #: Names in the launcher for the number of splits and their size, which its caller may ask for.
 SPLIT_NAMES = {SPLITS.name: "shares", SPLIT_SIZE.name: "share"}
+#: Names that the launcher's text gives a meaning, or that have one in Python or in the file.
+RESERVED = frozenset({
+    "blocks", "options", "programs", "shares", "share", "out", "config", "splits", "split_size",
+    "torch", "triton", "tl", "float", "int", "max", "min", "range",
+    *(m[1] for line in (*HOST, *HOST_SPLIT) if (m := re.match(r"(?:def|class) (\w+)", line))),
+})  # fmt: skip
 SPLIT_TEXT = (
     "splits: into how many parts the reduced axis is split; split_size: at least how many elements a part has (the same",
     "for every batch, so that a row's result does not depend on the other rows). By default as the device and the lengths",
@@ -22,6 +31,17 @@ SPLIT_TEXT = (
 def waves(k: TileKernel) -> int:
     """How many programs of a kernel each processor should get: many small ones, or few that multiply matrices (measured)."""
     return 2 if k.dots else 8
+
+
+def check_names(program: Program, kernels: list[str]) -> None:
+    """Raises UnsupportedProgram where a name of the definition means something else in the file."""
+    named = [*(t.name for t in program.inputs), *(s.name for s in program.sizes), *program.outputs]
+    sizes = {s.name for s in program.sizes}
+    tables = {*kernels, *(f"{k.upper()}{x}" for k in kernels for x in ("_CONFIGS", "_SIGNATURE"))}
+    for name in named:
+        if name in RESERVED or (name == "pid" and name in sizes) or name in tables:
+            why = "the kernel file gives this name a meaning of its own: rename it"
+            raise UnsupportedProgram(f"the name {name}", why=why)
 
 
 def kernel_name(k: TileKernel) -> str:

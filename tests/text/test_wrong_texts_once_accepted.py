@@ -89,3 +89,10 @@ def test_an_encoding_in_which_comments_are_statements() -> None:
 def test_a_scalar_argument_in_place_of_a_length() -> None:
     checks = '    _check_scalar("M", M, int, "an int")\n    _check_length("x.shape[0]", x.shape[0], "M", M)\n'
     check(Edit(L, r"    M = x\.shape\[0\]\n", checks, "O13", "M is checked to be something else"))
+
+
+def test_an_index_that_is_another_one_where_a_mask_drops_it() -> None:
+    """Where the mask holds the index is that of a tile, and where the index is in range the mask holds: and yet rows above
+    65536 have no lane."""
+    edit = r"\1    i = tl.where(i < 65536, i, M)\n"
+    check(Edit(L, r"(    i = pid \* BLOCK_I \+ tl\.arange\(0, BLOCK_I\)\n)", edit, "O11", "left unwritten"))

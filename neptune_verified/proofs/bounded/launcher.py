@@ -17,7 +17,9 @@ Shapes = Mapping[str, tuple[int, ...]]
 LIMIT = 2**31 - 8192
 
 #: Names that mean something in the launcher's text.
-_RESERVED = {"torch", "triton", "tl", "max", "min", "float", "out", "config", "ShapeError", *HOST}
+_RESERVED = {"torch", "triton", "tl", "max", "min", "float", "int", "out", "config", "ShapeError", *HOST}
+#: Names that certain statements alone give a value.
+_OWN = {"blocks", "options", "shares", "share"}
 
 
 class Rejected(Exception):
@@ -88,23 +90,26 @@ class Launcher:
         keywords = [x.arg for x in a.kwonlyargs]
         scalars = [s.name for s in self.program.sizes if s.name not in self.program.shape_sizes()]
         defaults = [None if d is None else ast.unparse(d) for d in a.kw_defaults]
-        known = {n.id for n in ast.walk(self.function) if isinstance(n, ast.Name)}
-        asked = ["splits", "split_size"] if "splits" in known or "splits" in keywords else []
-        numbers = (
-            [d == "None" or (d or "").isdecimal() for d in defaults[len(defaults) - len(asked) :]] if asked else []
-        )
+        cuts = any(is_shares(n) for n in ast.walk(self.function) if isinstance(n, ast.Assign))
+        asked = ["splits", "split_size"] if cuts or "splits" in keywords else []
+        numbers = defaults[len(defaults) - len(asked) :] if asked else []
+        sensible = all(d == "None" or (d and d.isdecimal() and int(d) > 0) for d in numbers)
+        sensible = sensible and (not numbers or "None" in numbers)
         plain = defaults[: len(defaults) - len(asked)]
         if (
             keywords != [*scalars, "out", "config", *asked]
             or plain != [*(None for _ in scalars), "None", "None"]
-            or not all(numbers)
+            or not sensible
         ):
             raise Fault("O13", f"the launcher takes the keywords {keywords}", self.function.lineno)
         if self.function.name != self.program.name:
             raise Fault("O13", f"the launcher is {self.function.name}, not {self.program.name}", self.function.lineno)
         assigned = {n.id for n in ast.walk(self.function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        if hidden := _RESERVED & {*names, *scalars, *assigned}:
+        if hidden := {*_RESERVED, *self.file.kernels, *self.file.tables, *asked} & {*names, *scalars, *assigned}:
             raise Unsupported(f"the launcher hides {sorted(hidden)[0]}", self.function.lineno)
+        given = {*names, *(s.name for s in self.program.sizes), *self.program.outputs}
+        if double := {*_OWN, "programs"} & given:
+            raise Unsupported(f"{min(double)} has two meanings in the launcher", self.function.lineno)
         if any(x.annotation is not None for x in (*a.args, *a.kwonlyargs)):
             raise Unsupported("a launcher with annotations", self.function.lineno)
         if a.posonlyargs or a.vararg or a.kwarg or a.defaults:
@@ -124,7 +129,7 @@ class Launcher:
                 self._between([_name(n) for n in names], args)
             case ast.Assign() if is_shares(s):
                 self._shares(*shares_of(s))
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in self.shapes:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in {*self.shapes, *_OWN}:
                 self.numbers[name] = self.number(value)
             case ast.If(test=test, body=[ast.Raise(exc=ast.Call(func=ast.Name(id="ShapeError")))], orelse=[]):
                 if self.number(test):
@@ -173,7 +178,7 @@ class Launcher:
             raise Fault("O11", "the results are not kept apart from every input")
         for name, spec in zip(names, specs, strict=True):
             shape, dtype = self._spec(spec)
-            if name in self.shapes:
+            if name in self.shapes or name in self.numbers or name in _OWN:
                 raise Unsupported(f"{name} is assigned twice")
             self.outcome.outputs[name] = (shape, dtype)
             self.shapes[name] = shape
@@ -194,7 +199,7 @@ class Launcher:
             case _:
                 raise Unsupported("a call of _between of another form")
         for name, spec in zip(names, specs, strict=True):
-            if name in self.shapes:
+            if name in self.shapes or name in self.numbers or name in _OWN:
                 raise Unsupported(f"{name} is assigned twice")
             self.shapes[name], dtype = self._spec(spec)
             self.outcome.between[name] = (self.shapes[name], dtype)

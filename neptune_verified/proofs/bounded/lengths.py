@@ -279,11 +279,11 @@ def _legal(program: Program, sizes: dict[str, int]) -> dict[str, int | float]:
     """Lengths that fit the declared facts; scalar arguments that are floats get a number."""
     result: dict[str, int | float] = {}
     for s in program.sizes:
-        n = sizes[s.name]
-        facts = {a.kind: a.value for a in program.assumptions if a.subject == s.name}
         if s.dtype in FLOATS:
             result[s.name] = 0.8125
             continue
+        n = sizes[s.name]
+        facts = {a.kind: a.value for a in program.assumptions if a.subject == s.name}
         step = int(facts.get("multiple_of") or 1)
         n = max(n, int(facts.get("at_least") or 0), 1 if "positive" in facts or "nonzero" in facts else 0)
         n = -(-n // step) * step

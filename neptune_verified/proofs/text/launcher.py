@@ -21,6 +21,11 @@ from neptune_verified.proofs.text.syntax import FileText
 _KINDS = {"int": ("int", "an int"), "float": ("(int, float)", "a number")}
 #: What makes an exception with a message.
 _MESSAGE = (ast.Raise, ast.Call, ast.Name, ast.Load, ast.Constant, ast.JoinedStr, ast.FormattedValue)
+#: Names that a launcher's text gives meanings of its own, or that have one in Python.
+_OWN = frozenset({
+    "blocks", "options", "programs", "shares", "share", "out", "config", "splits", "split_size",
+    "torch", "triton", "tl", "float", "int", "max", "min", "range",
+})  # fmt: skip
 _OPS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "floormod"}
 
 
@@ -82,6 +87,7 @@ class LauncherReader:
     def read(self) -> Launcher:
         f = self.file.launcher
         assert f is not None
+        self.names(f)
         self.signature(f)
         body = f.body[1:] if ast.get_docstring(f) is not None else f.body
         for s in body:
@@ -92,6 +98,17 @@ class LauncherReader:
         if not self.returned:
             raise Unproved("O13", "the launcher returns nothing", f.lineno)
         return self.found
+
+    def names(self, f: ast.FunctionDef) -> None:
+        """A name of the definition's, or of a tensor between two kernels, means that and nothing else in the whole text."""
+        file = self.file
+        meant = {*_OWN, *file.device, *file.host, *file.kernels, *file.tables, *file.signatures}
+        given = [*self.inputs, *self.sizes, *self.outputs]
+        for between in [[t.name for t in form.temporaries] for form in self.forms if form is not None]:
+            if clash := meant.intersection(between) | set(given).intersection(between):
+                raise Unproved("O13", f"{min(clash)} has two meanings in the launcher", f.lineno)
+        if clash := meant.intersection(given) | {n for n in given if given.count(n) > 1}:
+            raise Unproved("O13", f"{min(clash)} has two meanings in the launcher", f.lineno)
 
     def signature(self, f: ast.FunctionDef) -> None:
         a = f.args
@@ -106,9 +123,12 @@ class LauncherReader:
         plain = plain and not annotated
         if own != wanted or not plain:
             raise Unproved("O13", f"the launcher's parameters are {own}, should be {wanted}", f.lineno)
-        for d in defaults[len(wanted[1]) - len(splits) :]:  # any number that the caller could give as well
+        asked = defaults[len(wanted[1]) - len(splits) :]
+        for d in asked:  # any number that the caller could give as well
             if d != "None" and not (d is not None and d.isdecimal() and int(d) > 0):
                 raise Unproved("O13", f"{d} is no number of splits, nor a size of one", f.lineno)
+        if asked and "None" not in asked:
+            raise Unproved("O13", "both a number of splits and a size are asked for, which _shares refuses", f.lineno)
         if defaults[: len(wanted[1]) - len(splits)] != [*([None] * len(scalars)), "None", "None"]:
             raise Unproved("O13", "a parameter of the launcher has a value of its own", f.lineno)
 
@@ -265,7 +285,8 @@ class LauncherReader:
         if [ast.unparse(n) for n in names] != ["blocks", "options"] or len(call.args) != 3 or call.keywords:
             raise Unproved("O13", "a tile configuration is picked in another way")
         table, rows, config = call.args
-        wanted = ast.unparse(config) in ("config", "None")
+        # The kernels that join splits have tables of other names, of which a caller asks for none.
+        wanted = ast.unparse(config) in (("config", "None") if "share" in self.known else ("config",))
         if not (isinstance(table, ast.Name) and table.id in self.file.tables) or not wanted:
             raise Unproved("O13", f"{ast.unparse(table)} is no table of tile configurations")
         low = self.expr(rows)  # any number >= 0 picks some entry: the last one asks for no rows
@@ -331,7 +352,7 @@ class LauncherReader:
 
     def shares(self, names: list[ast.expr], call: ast.Call) -> None:
         form = self.forms[len(self.found.nests)] if len(self.found.nests) < len(self.forms) else None
-        if form is None or self.goes is not None or self.nest is not None:
+        if form is None or self.goes is not None or self.nest is not None or not self.allocated:
             raise Unproved("O13", "a nest is split that the loop program does not split")
         if "_shares" not in self.file.host or [ast.unparse(n) for n in names] != ["shares", "share"] or call.keywords:
             raise Unproved("O13", "an axis is split in another way")
@@ -359,10 +380,13 @@ class LauncherReader:
                 self.known |= {"shares": SPLITS, "share": SPLIT_SIZE}
             for s in body:
                 with at(s.lineno):
-                    if not isinstance(s, ast.If | ast.Assign | ast.Expr):
-                        raise Unproved("O13", f"no launcher has this statement: {ast.unparse(s)[:80]}")
+                    if not _of_a_launch(s):
+                        raise Unproved("O13", f"no choice between kernels has this statement: {ast.unparse(s)[:80]}")
                     self.statement(s)
             self.table, self.programs = "", None
+        if len(nest.rolling) != 1 or nest.form is None or len(nest.split) != len(nest.form.nests):
+            have = f"{len(nest.rolling)} and {len(nest.split)} launches"
+            raise Unproved("O13", f"{have} in the branches of a choice, where the loop program has other kernels")
         self.goes, self.between = None, {}
         for name in ("shares", "share"):
             del self.known[name]
@@ -429,6 +453,20 @@ class LauncherReader:
             case ast.Call(func=ast.Name(id="max" | "min" as name), args=[a, b], keywords=[]):
                 return op(name, self.expr(a), self.expr(b))
         raise Unproved("O13", f"{ast.unparse(e)[:60]} is no length")
+
+
+def _of_a_launch(s: ast.stmt) -> bool:
+    """What a branch may hold: the tiles, programs and tensors of a launch, and the launch. All else is for both branches."""
+    match s:
+        case ast.Assign(value=ast.Call(func=ast.Name(id="_pick" | "_between"))):
+            return True
+        case ast.Assign(targets=[ast.Name(id="programs")]):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Name(id="_check_limit"))):
+            return True
+        case ast.If(test=ast.Name(id="programs")):
+            return True
+    return False
 
 
 def _tuple(names: list[str]) -> ast.expr:

@@ -158,28 +158,50 @@ class Memory:
             if self.form(a, i, [n for n in names if n not in own]) is None:
                 raise Unproved("O11", f"{a.tensor} is stored at an index of another form: {_text(i)}", a.line)
 
-    def form(self, a: Access, i: Expr, names: list[str]) -> int | None:
-        """What the number of the block, or of the iteration, is multiplied by: 1 if there are no lanes; None where the index
-        has another form. Of the lanes below that number those that the mask lets pass are stored, and no others."""
+    def form(self, a: Access, i: Expr, names: list[str]) -> tuple[int, Expr] | None:
+        """What the number of the block, or of the iteration, is multiplied by (1 if there are no lanes), and what the index
+        is where the mask holds; None where it has another form. Of the lanes below that number those that the mask lets
+        pass are stored, and no others."""
         symbols, facts = self.lanes(a)
         with self.facts.assuming(*self.around(a.loops), *facts, opened(a.mask, a.shape, symbols)):
-            if len(names) <= 1:
-                if names and "#" in names[0] and self.loop(a, names[0]).step != 1:
+            if not names:
+                return 1, i
+            if len(names) == 1:
+                place: Expr = size(names[0])
+                if "#" in names[0] and self.loop(a, names[0]).step != 1:
                     return None
-                return 1 if not names or self.facts.equal(i, size(names[0])) else None
+                return (1, place) if self.facts.equal(i, place) else None
             lanes_ = [n for n in names if n.startswith("lane?")]
             others = [n for n in names if not n.startswith("lane?")]
             if len(lanes_) != 1 or len(others) != 1:
                 return None
             count, lane_ = a.shape[int(lanes_[0].removeprefix("lane?"))], size(lanes_[0])
             if others[0] not in self.grid.extents:
+                place = op("add", size(others[0]), lane_)
                 whole = self.loop(a, others[0]).step == count
-                return count if whole and self.facts.equal(i, op("add", size(others[0]), lane_)) else None
+                return (count, place) if whole and self.facts.equal(i, place) else None
             for n in (count, *sorted(multipliers(i) - {count})):
                 place = op("add", op("mul", size(others[0]), const(n, "int32")), lane_)
                 if 0 < n <= count and self.facts.equal(i, place):
-                    return n if n == count or self.facts.holds(op("lt", lane_, const(n, "int32"))) else None
+                    below = n == count or self.facts.holds(op("lt", lane_, const(n, "int32")))
+                    return (n, place) if below else None
             return None
+
+    def places(self, a: Access) -> list[Expr]:
+        """What must hold where an element has its lane: the indices that the form gives are in range, the lanes are those
+        below the multiplier, the share is that of the split. (What the text computes as an index there, be it out of range,
+        plays no role: the mask must hold.)"""
+        found: list[Expr] = []
+        for (i, names), extent in zip(self.parts(a), self.shapes[a.tensor], strict=True):
+            own = self.shares(a, set(names))
+            form = self.form(a, i, [n for n in names if n not in own])
+            assert form is not None  # by ``injective``
+            block, place = form
+            found += within(place, zero(), extent)
+            if len(names) - len(own) > 1:
+                found += [op("lt", size(n), const(block, "int32")) for n in names if n.startswith("lane?")]
+            found += [c for s in sorted(own) for c in self.owned(place, size(s))]
+        return found
 
     def loop(self, a: Access, name: str) -> Loop:
         return next(loop for n in a.loops if (loop := self.reading.loops[n]).symbol is size(name))
@@ -190,12 +212,7 @@ class Memory:
         for a in stores:
             symbols, facts = self.lanes(a)
             mask = opened(a.mask, a.shape, symbols)
-            inside = [c for index, extent in zip(a.indices, self.shapes[a.tensor], strict=True)
-                      for c in within(opened(index, a.shape, symbols), zero(), extent)]  # fmt: skip
-            inside += [
-                c for i, names in self.parts(a) for s in self.shares(a, set(names)) for c in self.owned(i, size(s))
-            ]
-            with self.facts.assuming(*self.around(a.loops), *facts, *inside):
+            with self.facts.assuming(*self.around(a.loops), *facts, *self.places(a)):
                 if not self.facts.holds(mask):
                     raise Unproved("O11", f"an element of {a.tensor} may be left unwritten: its lane is masked", a.line)
         stream = {self.stream_dimension(a) for a in stores} if len(stores) > 1 else set()
@@ -229,8 +246,9 @@ class Memory:
         own = self.shares(a, set(names))
         names = [n for n in names if n not in own]
         conditions: list[Expr] = []
-        block = self.form(a, i, names)
-        assert block is not None  # by ``injective``
+        form = self.form(a, i, names)
+        assert form is not None  # by ``injective``
+        block, _ = form
         # The digit of the share that has the element, if it lies in the axis that is cut.
         there: dict[Expr, Expr] = {size(s): size(f"share?{k}") for k, s in enumerate(sorted(own))}
         for s in there.values():
