@@ -117,7 +117,7 @@ class _Form:
             Output(self.between(f"{c.name}_part", c, own.axes, own), own.axes, own.value)
             for c, own in zip(p.carried, part.carried, strict=True)
         )
-        self.nests.append(Nest(f"{nest.name}_part{k}", (s, *nest.grid), nest.inner, (part,), parts, share=s))
+        self.nests.append(Nest(f"{nest.name}_part{k}", (*nest.grid, s), nest.inner, (part,), parts, share=s))
         if not p.carried:
             return
         joined = self.joined(part, {c.name: o.name for c, o in zip(p.carried, parts, strict=True)})

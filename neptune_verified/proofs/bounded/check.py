@@ -44,7 +44,8 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
         _front(rolling, program, plan)
         closed = inline(program).outputs
         differs: dict[str, None] = {}
-        more_trials = split_trials(split, rolling, program, plan) if split is not None else []
+        more_trials, more_needs = split_trials(split, rolling, program, plan) if split is not None else ([], {})
+        needs |= more_needs
         for k, where in enumerate([*plan, *more_trials]):
             view = rolling if where.splits == 1 or split is None else split
             evaluation = Evaluation(view, program, closed, where, seed=k)

@@ -16,7 +16,10 @@ from neptune_verified.ir.expr import Size
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.bounded.field import Array
 from neptune_verified.proofs.bounded.source import KernelFile
+from neptune_verified.proofs.bounded.views import is_shares, shares_of
 
+#: Into how many shares an axis is split here.
+SPLITS = 2
 #: Programs of a grid that are looked at: the first ones, two in the middle, the last ones.
 _FIRST, _LAST = 6, 6
 
@@ -106,6 +109,13 @@ def counts(file: KernelFile, program: Program, sizes: Mapping[str, Array], choic
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 if (a := host.eval(value)) is not None:
                     host.names[name] = a
+            case ast.Assign() if is_shares(s):
+                length, block = shares_of(s)
+                if (a := host.eval(length)) is not None:
+                    half = (a + SPLITS - 1) // SPLITS
+                    host.names |= {"shares": np.full_like(a, SPLITS), "share": -(-half // block) * block}
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call(func=ast.Name(id="_between"))):
+                tensors |= {n.id for n in names if isinstance(n, ast.Name)}
             case ast.Assign(value=ast.Call(func=ast.Name(id="_pick"), args=[ast.Name(id=table), *_])):
                 if table in file.tables:
                     picked = file.tables[table][min(choice, len(file.tables[table]) - 1)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from neptune_verified.ir.expr import FLOATS, INTS, Const, Op, subterms
 from neptune_verified.ir.program import Program
+from neptune_verified.proofs.bounded.counts import SPLITS
 from neptune_verified.proofs.bounded.points import Needs, scan
 from neptune_verified.proofs.bounded.source import KernelFile
 from neptune_verified.proofs.bounded.views import cut
@@ -56,8 +57,11 @@ class Trial:
     splits: int = 1
 
 
-def split_trials(file: KernelFile, rolling: KernelFile, program: Program, plan: list[Trial]) -> list[Trial]:
-    """Trials with axes that are split: into two shares and three, at lengths that fill two and a tail, or one alone."""
+def split_trials(
+    file: KernelFile, rolling: KernelFile, program: Program, plan: list[Trial]
+) -> tuple[list[Trial], Needs]:
+    """Trials with axes that are split: into two shares and three, at lengths that fill two and a tail, or one alone; and
+    those in which each loop runs that can."""
     result: dict[tuple[object, ...], Trial] = {}
 
     def add(t: Trial, sizes: dict[str, int | float], splits: int) -> None:
@@ -90,7 +94,17 @@ def split_trials(file: KernelFile, rolling: KernelFile, program: Program, plan: 
             add(t, t.sizes | few, 2)
         if plain[t.choice] <= (6 if t.choice == 0 else 2):
             add(t, t.sizes | longer | few, 3)
-    return list(result.values())
+    needs: Needs = {}
+    more: list[Trial] = []
+    tables = [t for name, t in file.tables.items() if name.removesuffix("_CONFIGS").lower() in file.kernels]
+    for choice in range(max(map(len, tables))):
+        blocks = {k: v for t in tables for k, v in t[min(choice, len(t) - 1)].blocks.items()}
+        scanned = scan(file, program, blocks, choice)
+        needs |= scanned.needs()
+        for x in scanned.points():
+            if all(length(n, x.sizes) >= SPLITS for n, _ in cut(file)):
+                more.append(Trial(x.sizes, choice, False, 1, follow=x.follow, splits=SPLITS))
+    return [*result.values(), *more], needs
 
 
 def length(e: ast.expr, sizes: Mapping[str, int | float]) -> int:

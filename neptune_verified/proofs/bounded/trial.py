@@ -167,6 +167,7 @@ class Evaluation:
         all_of_them = all_of_them or len(chosen) == n
         if plan is not None:
             chosen, all_of_them = {pid for pid, (wanted, _) in plan.items() if wanted}, len(plan) == n
+            chosen |= {pid for pid in self.trial.follow or () if pid in plan}
         elif self.trial.follow is not None and not all_of_them:
             chosen = {pid for pid in self.trial.follow if pid < n} or {0}
         coverage.config = launch.config.name
