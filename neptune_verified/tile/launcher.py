@@ -30,7 +30,7 @@ SPLIT_TEXT = (
 
 def waves(k: TileKernel) -> int:
     """How many programs of a kernel each processor should get: many small ones, or few that multiply matrices (measured)."""
-    return 2 if k.dots else 8
+    return 1 if k.dots else 8
 
 
 def check_names(program: Program, kernels: list[str]) -> None:
