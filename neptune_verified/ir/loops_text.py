@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from neptune_verified.ir.expr import REDUCERS, Axis, Expr, substitute, var
-from neptune_verified.ir.loops import Carried, Guard, LoopProgram, Nest, Output, Pass, T, output_expr, step, term
+from neptune_verified.ir.loops import Carried, Guard, LoopProgram, Nest, Output, Pass, T, output_expr, span, step, term
 from neptune_verified.ir.printing import Printer
+from neptune_verified.ir.split import split_form
 
 _POINTS = {"-inf": "-inf", "zero": "0", "+inf": "+inf"}
 
@@ -21,8 +22,16 @@ def loops_text(loops: LoopProgram) -> str:
         l[i] starts at 0
           l_new = l * exp(m - m') + sum over the tile of (exp(x[i, x0] - m'))
           where m' = m_new, or 0 where that is -inf
-    """
-    return "\n".join(line for nest in loops.nests for line in nest_lines(nest, Printer(loops.program)))
+
+    The kernels of a split-K form stand below those that they are an alternative to."""
+    lines: list[str] = []
+    for nest in loops.nests:
+        lines += nest_lines(nest, Printer(loops.program))
+        if nest.split:
+            form = split_form(loops.program, nest)
+            lines.append(f"or, where {Printer(loops.program)(form.extent)} is split:")
+            lines += [line for part in form.nests for line in nest_lines(part, Printer(form.program))]
+    return "\n".join(lines)
 
 
 def nest_lines(nest: Nest, show: Printer) -> Iterator[str]:
@@ -31,6 +40,9 @@ def nest_lines(nest: Nest, show: Printer) -> Iterator[str]:
         yield f"  each with all of {_ranges(nest.inner, show)}"
     for k, p in enumerate(nest.passes):
         over = f"over {_ranges(p.stream, show)}, tile by tile" if p.stream else "over nothing"
+        if nest.share is not None:
+            low, high = (show(e) for e in span(nest, p.stream[-1]))
+            over += f", from {low} to {high}"
         yield f"  pass {k + 1} of {len(nest.passes)} {over}"
         for c in p.carried:
             yield from ("    " + line for line in carried_lines(nest, p, c, show))
