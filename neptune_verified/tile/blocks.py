@@ -41,8 +41,8 @@ def padded(a: Axis) -> int:
 def blocked_axes(nest: Nest, nested: Iterable[Axis], packing: Packing | None = None) -> tuple[Axis, ...]:
     """Grid axes that are cut into tiles: those that only one operand of some sum of products has (they are the rows or
     columns of a matrix product), else the last one, unless axes that are held whole (``nested`` ones included) fill a tile
-    by themselves. The other grid axes are program indices."""
-    grid = list(nest.grid)
+    by themselves. The other grid axes are program indices, and so is always that of shares, which bounds loops."""
+    grid = [a for a in nest.grid if a is not nest.share]
     if not grid:
         return ()
     whole = prod(padded(a) for a in dict.fromkeys((*nest.inner, *nested)))

@@ -8,8 +8,10 @@ import re
 import pytest
 
 from neptune_verified.errors import UnsupportedProgram
+from neptune_verified.ir.expr import axis, read, reduce_, size
+from neptune_verified.ir.program import Program, Stage, Tensor
 from neptune_verified.ir.serialize import program_from_json, program_to_json
-from neptune_verified.mutants.text_programs import SPLIT_PROGRAMS, TEXT_PROGRAMS, text_base
+from neptune_verified.mutants.text_programs import SPLIT_PROGRAMS, TEXT_PROGRAMS, declared, text_base
 from neptune_verified.pipeline import compile
 from neptune_verified.proofs.bounded import bounded
 from neptune_verified.schedule import Schedule
@@ -346,6 +348,15 @@ def test_a_file_in_which_a_name_has_two_meanings(old: str, new: str, monkeypatch
     with pytest.raises(TextRefused, match=f"O13.*{new} has two meanings"):
         read_back(b.loops, b.source, TARGET)
     assert bounded(b.program, b.source, TARGET).verdict != "proved"
+
+
+def test_a_nest_without_rows() -> None:
+    """Programs differ in their share alone."""
+    n, j = size("N"), axis("j", size("N"))
+    total = Stage("s", (axis("i", 1),), reduce_("sum", (j,), read("x", (j,), "float32")))
+    program = declared(Program("total", (Tensor("x", (n,), "float32"),), (n,), (total,), ("s",)), (n,))
+    source = compile(program, TARGET, Schedule("split-k")).source
+    assert "split = pid\n" in source
 
 
 def test_scalar_arguments_and_several_nests_that_are_split() -> None:
