@@ -122,7 +122,7 @@ class _Form:
             return
         joined = self.joined(part, {c.name: o.name for c, o in zip(p.carried, parts, strict=True)})
         # What the outputs of this kernel read.
-        values: dict[Expr, Expr] = {c.value: _narrow(joined[c.name].value, c.value.dtype) for c in p.carried}
+        values = {self.closed(c.value): _narrow(joined[c.name].value, c.value.dtype) for c in p.carried}
         outputs = [Output(o.name, o.axes, _outermost(self.closed(o.expr), values)) for o in nest.outputs if last]
         for c in p.carried if nest.passes[k + 1 :] else ():
             own = joined[c.name]
@@ -158,7 +158,7 @@ class _Form:
             body = _outermost(self.closed(c.value.body), own)
             body = op("cast", body, dtype=dtype) if body.dtype != dtype else body
             value = reduce_(c.value.reducer, c.value.axes, body)
-            own[c.value] = _narrow(value, c.value.dtype)
+            own[self.closed(c.value)] = _narrow(value, c.value.dtype)
             repair = c.repair and replace(c.repair, h=_widened(self.closed(c.repair.h)))
             result.append(Carried(c.name, value, (self.s, *c.axes), repair))
         return tuple(result)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from neptune_verified.mutants import text_launcher, text_loops, text_memory, text_state, text_values
+from neptune_verified.mutants import text_launcher, text_loops, text_memory, text_split, text_state, text_values
 from neptune_verified.mutants.text_edit import Edit, Text
 from neptune_verified.mutants.text_programs import TEXT_PROGRAMS, text_base
 
@@ -34,6 +34,8 @@ GROUPS: dict[str, tuple[Edits, ...]] = {
     "conversion": (text_values.cast_edits,),
     "launch": (text_launcher.argument_edits, text_launcher.size_edits, text_launcher.result_edits),
     "check": (text_launcher.check_edits,),
+    "split": (text_split.cut_edits, text_split.choice_edits, text_split.between_edits, text_split.share_edits),
+    "packing": (text_split.packing_edits,),
     "table": (text_launcher.table_edits,),
     "header": (text_launcher.header_edits, text_launcher.module_edits),
 }

@@ -136,6 +136,12 @@ class Text:
             nodes = [n for s in f.body for n in ast.walk(s) if isinstance(n, ast.expr | ast.stmt | ast.keyword)]
             yield from ((f, n) for n in sorted(nodes, key=lambda n: self.span(n)))
 
+    def statements(self, f: ast.FunctionDef) -> Iterator[ast.stmt]:
+        """A function's statements, those of its branches included."""
+        for _, n in self.each([f]):
+            if isinstance(n, ast.stmt):
+                yield n
+
     def calls(self, roots: list[ast.FunctionDef], *names: str) -> Iterator[ast.Call]:
         """Calls of the named functions ("tl.load")."""
         for _, n in self.each(roots):

@@ -38,7 +38,7 @@ def argument_edits(t: Text) -> Iterator[Edit]:
 
 def size_edits(t: Text) -> Iterator[Edit]:
     ranks = {m[1]: int(m[2]) for m in re.finditer(r'\("(\w+)", \1, (\d+), torch', t.source)}
-    for s in t.launcher.body:
+    for s in t.statements(t.launcher):
         if not isinstance(s, ast.Assign) or not isinstance(s.targets[0], ast.Name):
             continue
         found = re.fullmatch(r"(\w+)\.shape\[(\d+)\]", t.text(s.value))
@@ -70,7 +70,7 @@ def _programs(t: Text, s: ast.Assign) -> Iterator[Edit]:
 
 
 def check_edits(t: Text) -> Iterator[Edit]:
-    for s in t.launcher.body:
+    for s in t.statements(t.launcher):
         if isinstance(s, ast.Expr) and name_of(s.value).startswith("_check"):
             yield t.drop("check left out", s)
             call = s.value

@@ -31,13 +31,14 @@ def loop_edits(t: Text) -> Iterator[Edit]:
         yield t.replace("loop starts at the second tile", start, block)
         yield t.replace("loop step doubled", step[0], f"2 * {block}")
         yield t.replace("loop step halved", step[0], f"{block} // 2")
-        yield t.replace("loop step of another axis", step[0], others(blocks_of(f), block)[0])
+        for other in others(blocks_of(f), block)[:1] if block in blocks_of(f) else ():
+            yield t.replace("loop step of another axis", step[0], other)
         first = loop.body[0]
         if isinstance(first, ast.Assign) and isinstance(first.value, ast.BinOp):
             yield t.replace("tile start dropped", first.value, t.text(first.value.right))
             yield t.replace("tile shifted by one", first.value, f"{t.text(first.value)} + 1")
-            yield t.replace("tile lanes of another axis", first.value.right,
-                            f"tl.arange(0, {others(blocks_of(f), block)[0]})")  # fmt: skip
+            for other in others(blocks_of(f), block)[:1] if block in blocks_of(f) else ():
+                yield t.replace("tile lanes of another axis", first.value.right, f"tl.arange(0, {other})")
 
 
 def grid_edits(t: Text) -> Iterator[Edit]:
@@ -55,12 +56,14 @@ def grid_edits(t: Text) -> Iterator[Edit]:
                     yield t.replace("program index not divided", n, t.text(n.left))
                 if isinstance(n.op, ast.Mult) and t.text(n.right) in blocks:
                     yield t.replace("program index: tile not scaled", n, t.text(n.left))
-                    yield t.replace("program index: block of another axis", n.right, others(blocks, t.text(n.right))[0])
+                    for other in others(blocks, t.text(n.right))[:1]:
+                        yield t.replace("program index: block of another axis", n.right, other)
             for c in [n for n in ast.walk(e) if name_of(n) == "tl.cdiv"]:
                 assert isinstance(c, ast.Call)
                 a, b = map(t.text, c.args)
                 yield t.replace("program index: floor count", c, f"({a} // {b})")
-                yield t.replace("program index: block of another axis", c.args[1], others(blocks, b)[0])
+                for other in others(blocks, b)[:1]:
+                    yield t.replace("program index: block of another axis", c.args[1], other)
             if name_of(e) == "tl.program_id":
                 yield t.replace("program index shifted", e, f"{t.text(e)} + 1")
                 early = f"{t.whole(s)}    if pid == 0:\n        return\n"

@@ -32,6 +32,7 @@ from neptune_verified.mutants.programs import (
     sub,
 )  # fmt: skip
 from neptune_verified.proofs.kernel import SEMANTICS_VERSION, Prover, verify
+from neptune_verified.schedule import Schedule, with_splits
 from neptune_verified.tile.emit import emit
 from neptune_verified.tile.lower import lower
 
@@ -184,6 +185,50 @@ def lookup() -> Program:
     return declared(p.build("a", "b"), (M, N, size("T")))
 
 
+def split_softmax() -> Program:
+    """Two passes over shares, of which the second stores along them."""
+    return replace(declared(softmax()), name="split_softmax")
+
+
+def split_logsumexp() -> Program:
+    """Whole shares may be dead."""
+    return replace(masked_logsumexp(), name="split_logsumexp")
+
+
+def split_passes() -> Program:
+    """sum log(1 + exp(x - m)): a reduction in a pass of its own reads one that was joined before; and an integer."""
+    p = Rows("split_passes")
+    x = p.input("x")
+    e = exp(sub(x, p.row("m", "max", x)))
+    p.row("s", "sum", op("log", add(num(1), e)))
+    p.row("n", "sum", op("cast", op("lt", num(0), x), dtype="int32"))
+    return declared(p.build("s", "n"))
+
+
+def packed_decode() -> Program:
+    """q: [B, 5, 16], k, v: [B, 2, N, 16]: heads 0 to 2 read the first keys, 3 and 4 the second: rows of one tile."""
+    b, h, j = axis("b", size("B")), axis("h", 5), axis("j", N)
+    d, r, g = axis("d", 16), axis("r", 16), op("floordiv", axis("h", 5), const(3, "int32"))
+    groups = const(2, "int32")
+    inputs = (Tensor("q", (b.extent, h.extent, d.extent), F),
+              *(Tensor(n, (b.extent, groups, N, d.extent), F) for n in ("k", "v")))  # fmt: skip
+    s, m, l = read("s", (b, h, j), F), read("m", (b, h), F), read("l", (b, h), F)  # noqa: E741
+    e = read("e", (b, h, j), F)
+    stages = (
+        Stage("qk", (b, h, j), reduce_("sum", (r,), mul(read("q", (b, h, r), F), read("k", (b, g, j, r), F)))),
+        Stage("s", (b, h, j), mul(read("qk", (b, h, j), F), num(0.25))),
+        Stage("m", (b, h), reduce_("max", (j,), s)),
+        Stage("e", (b, h, j), exp(sub(s, m))),
+        Stage("l", (b, h), reduce_("sum", (j,), e)),
+        Stage("p", (b, h, j), div(e, l)),
+        Stage("o", (b, h, d), reduce_("sum", (j,), mul(read("p", (b, h, j), F), read("v", (b, g, j, d), F)))),
+    )
+    sizes = (size("B"), N)
+    return declared(Program("packed_decode", inputs, sizes, stages, ("o",)), sizes)
+
+
+#: Programs with split-K kernels.
+SPLIT_PROGRAMS = frozenset({"split_softmax", "split_logsumexp", "split_passes", "packed_decode"})
 TEXT_PROGRAMS: dict[str, Callable[[], Program]] = {
     f.__name__: f
     for f in (
@@ -198,6 +243,10 @@ TEXT_PROGRAMS: dict[str, Callable[[], Program]] = {
         two_kernels,
         curves,
         lookup,
+        split_softmax,
+        split_logsumexp,
+        split_passes,
+        packed_decode,
     )
 }
 
@@ -226,6 +275,9 @@ def text_base(name: str) -> TextBase:
     if not any(a.kind == "at_least" for a in program.assumptions):
         program = declared(program)
     loops = fuse(program, _PROVER)
+    if name in SPLIT_PROGRAMS:
+        loops, failed = with_splits(loops, Schedule("split-k"), _PROVER, gpu=False)
+        assert not failed
     verified = verify(loops, _PROVER)
     definition = program_hash(program, SEMANTICS_VERSION)
     emitted = emit(program, lower(verified, TARGET), TARGET, definition, "# a kernel to edit", loops.passes)
@@ -233,7 +285,8 @@ def text_base(name: str) -> TextBase:
 
 
 def small_tiles(source: str, even: bool) -> str:
-    """Other numbers in the tile tables. Any power of two is right, 16 at least in a product of tiles."""
+    """Other numbers in the tile tables. Any power of two is right, 16 at least in a product of tiles. Shares are multiples
+    of the longest tile."""
 
     def entry(found: re.Match[str]) -> str:
         floor = 16 if "tl.dot(" in source else 4
@@ -241,4 +294,7 @@ def small_tiles(source: str, even: bool) -> str:
         number = iter((2 * floor,) if even else (2 * floor, floor) if medium else (floor, 2 * floor))
         return re.sub(r'("BLOCK_\w+": )\d+', lambda m: f"{m[1]}{next(number, 2 * floor)}", found[0])
 
+    source = re.sub(
+        r"(= _shares\(.*?, programs, \d+, )\d+", lambda m: f"{m[1]}{32 if 'tl.dot(' in source else 8}", source
+    )
     return re.sub(r'^    "\w+": \(\{.*\n', entry, source, flags=re.MULTILINE)

@@ -29,6 +29,9 @@ Array = NDArray[Any]
 LENGTHS = ((9, 21), (6, 11), (13, 3), (5, 17), (1, 1), (3, 0), (0, 5), (4, 8), (7, 18), (6, 27), (9, 2))
 LENGTHS_OF_PRODUCTS = ((37, 75), (20, 41), (40, 9), (5, 65), (1, 1), (3, 0), (0, 5), (16, 32), (33, 16), (18, 100))
 DRAWS = ("normal", "rising", "negative", "far", *("normal",) * 4, "equal", "zeros", "normal")
+#: How an axis is split, call by call, where the file has kernels for that: (splits, split_size).
+SPLITS = ((2, None), (None, 1), (3, None), (None, 8), (7, None), (2, None), (3, None), (8, None), (None, 9), (41, None),
+          (1, None))  # fmt: skip
 LAYOUTS = ("wide", "turned", "wide", "plain", "turned", "wide", "plain", "turned", "wide", "plain", "wide")
 
 
@@ -41,23 +44,35 @@ class Call:
     layout: str
     config: str | None
     out: bool
+    splits: tuple[int | None, int | None] | None = None
 
     def __str__(self) -> str:
         lengths = ", ".join(f"{k}={v}" for k, v in self.sizes)
-        return f"{lengths}, {self.draw} values, {self.layout}{f', {self.config} tiles' if self.config else ''}"
+        split = f", splits={self.splits[0]}, split_size={self.splits[1]}" if self.splits else ""
+        return f"{lengths}, {self.draw} values, {self.layout}{f', {self.config} tiles' if self.config else ''}{split}"
+
+    def keywords(self) -> dict[str, Any]:
+        asked = {"splits": self.splits[0], "split_size": self.splits[1]} if self.splits else {}
+        return {"config": self.config, **asked}
 
 
 def calls(source: str, program: Program) -> Iterator[Call]:
-    product = "tl.dot(" in source
-    names = [c for c in ("medium", "small", "rows") if f'    "{c}": (' in source]
+    product, split = "tl.dot(" in source, "shares, share = _shares(" in source
+    first = source[source.index("_CONFIGS = {") :]
+    first = first[
+        : first.index("\n}")
+    ]  # kernels that join splits have configurations of their own, which are not asked for
+    names = [c for c in ("medium", "small", "rows") if f'    "{c}": (' in first]
     for k, (m, n) in enumerate(LENGTHS_OF_PRODUCTS if product else LENGTHS):
-        sizes = {"M": m, "N": n, "K": m // 2 + 3, "T": 7}
+        sizes = {"M": m, "N": n, "K": m // 2 + 3, "T": 7, "B": min(m, 1 + k % 3)}
         own = tuple((s.name, sizes[s.name]) for s in program.sizes if s.name in sizes)
         configs: tuple[str | None, ...] = (None,)
         if k < 2:
             configs = (None, *names) if len(names) > 1 else (None,)
         for config in configs:
-            yield Call(own, DRAWS[k], LAYOUTS[k], config, k not in (3, 5))
+            yield Call(own, DRAWS[k], LAYOUTS[k], config, k not in (3, 5), SPLITS[k] if split else None)
+        if split and k < 2:  # several tiles in one loop, too
+            yield Call(own, DRAWS[k], LAYOUTS[k], None, True, (1, None))
 
 
 def shape_of(t: Tensor, sizes: dict[str, int]) -> tuple[int, ...]:
@@ -168,10 +183,10 @@ class Runner:
             out = tuple(
                 guarded(shape, dtype, call.layout, 2 * k + 1) for k, (shape, dtype) in enumerate(self.results(call))
             )
-        watch().start(inputs, list(out or ()))
+        watch().start(inputs, list(out or ()), len(self.program.outputs))
         allocate, torch.empty = torch.empty, allocated
         try:
-            given = function(*inputs, **self.scalars, **({"out": out} if out else {}), config=call.config)
+            given = function(*inputs, **self.scalars, **({"out": out} if out else {}), **call.keywords())
             watch().stop()
         finally:
             torch.empty = allocate

@@ -55,12 +55,16 @@ class Watch:
 
     def __init__(self) -> None:
         self.readable = np.empty(0, np.uint64)
+        self.between = np.empty(0, np.uint64)
+        self.results = 0
         self.writable = np.empty(0, np.uint64)
         self.writes = np.empty(0, np.int64)
         self.active = False
         self.kept: list[torch.Tensor] = []
 
-    def start(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
+    def start(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor], results: int) -> None:
+        """``results``: how many results there are; tensors that are made beyond them lie between two kernels."""
+        self.results, self.between = results, np.empty(0, np.uint64)
         self.readable = np.unique(np.concatenate([addresses(x) for x in inputs] or [np.empty(0, np.uint64)]))
         self.writable, self.writes, self.kept = np.empty(0, np.uint64), np.empty(0, np.int64), []
         for x in outputs:
@@ -68,10 +72,15 @@ class Watch:
         self.active = True
 
     def allow(self, x: torch.Tensor) -> None:
-        """A result that the call may write."""
+        """A tensor that the call may write: a result, or one between two kernels, which is read as well."""
         self.kept.append(x)
-        self.writable = np.unique(np.concatenate([self.writable, addresses(x)]))
+        own = addresses(x)
+        if len(self.kept) > self.results:
+            self.between = np.unique(np.concatenate([self.between, own]))
+        before, writes = self.writable, self.writes
+        self.writable = np.unique(np.concatenate([before, own]))
         self.writes = np.zeros(len(self.writable), np.int64)
+        self.writes[np.searchsorted(self.writable, before)] = writes
 
     def stop(self) -> None:
         """Raises Fault if some element was not written."""
@@ -81,6 +90,10 @@ class Watch:
 
     def read(self, touched: Array) -> None:
         touched = touched[~found(self.readable, touched)]
+        between = touched[found(self.between, touched)]
+        if between.size and not self.writes[np.searchsorted(self.writable, between)].all():
+            raise Fault("an element between two kernels is read before it is written")
+        touched = touched[~found(self.between, touched)]
         if touched.size:
             raise Fault(f"{touched.size} elements are read that belong to no input")
 

@@ -41,7 +41,7 @@ def padded(a: Axis) -> int:
 def blocked_axes(nest: Nest, nested: Iterable[Axis], packing: Packing | None = None) -> tuple[Axis, ...]:
     """Grid axes that are cut into tiles: those that only one operand of some sum of products has (they are the rows or
     columns of a matrix product), else the last one, unless axes that are held whole (``nested`` ones included) fill a tile
-    by themselves. The other grid axes are program indices."""
+    by themselves. The other grid axes are program indices, and so is always that of shares, which bounds loops."""
     grid = [a for a in nest.grid if a is not nest.share]
     if not grid:
         return ()
