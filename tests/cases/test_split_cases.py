@@ -1,7 +1,7 @@
 """The faults of ``test_kernel_cases`` in split-K kernels: splits of a few keys, empty ones, more splits than keys.
 
-The tiles of the emitted text, and what shares are multiples of, are made as small as the case asks for. The numbers are those
-of the project's list of cases (1, the merge of empty results, is in tests/merge).
+The tiles of the emitted text, and what shares are multiples of, are made as small as the case asks for. The numbers are
+those of the project's list of cases (1, the merge of empty results, is in tests/merge).
 """
 
 from __future__ import annotations
