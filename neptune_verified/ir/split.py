@@ -233,6 +233,9 @@ def run_split(
     results: dict[str, Array] = {}
     arrays = {k: canonical(v) for k, v in inputs.items()}
     for nest in loops.nests:
+        if not nest.carried():  # a map
+            results |= run_nest(nest, Evaluator({**arrays, **results}, env), tile)
+            continue
         form = split_form(loops.program, nest)
         n = Evaluator({}, env).integer(form.extent)
         own = size or max(1, -(-n // splits))

@@ -18,6 +18,7 @@ from neptune_verified.ir.program import Program
 from neptune_verified.proofs.bounded.counts import Counted, counts
 from neptune_verified.proofs.bounded.field import Array
 from neptune_verified.proofs.bounded.source import KernelFile
+from neptune_verified.proofs.bounded.views import cut
 
 #: Lengths of which an evaluation is too much work: a measure of the product of all lengths.
 AFFORDABLE = 3_000_000
@@ -87,7 +88,9 @@ def scan(file: KernelFile, program: Program, blocks: Mapping[str, int], choice: 
     whole = [s.name for s in program.sizes if s.dtype not in FLOATS]
     # A length that no kernel reads (a batch) changes the grid alone, and needs no lengths about tiles.
     read = {n.id for k in file.kernels.values() for s in k.body for n in ast.walk(s) if isinstance(n, ast.Name)}
-    cuts, constants = sorted(set(blocks.values())), _constants(file)
+    # Where an axis is split, a loop that runs twice in a share takes twice as many tiles, or more.
+    larger = {n * b for _, b in cut(file) for n in (2, 4)}
+    cuts, constants = sorted({*blocks.values(), *larger}), _constants(file)
     values = [_candidates(program, n, *((cuts, constants) if n in read else ([], []))) for n in whole]
     shaped = program.shape_sizes()
     grid = list(itertools.product(*values)) or [()]

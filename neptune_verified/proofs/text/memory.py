@@ -246,9 +246,6 @@ class Memory:
         own = self.shares(a, set(names))
         names = [n for n in names if n not in own]
         conditions: list[Expr] = []
-        form = self.form(a, i, names)
-        assert form is not None  # by ``injective``
-        block, _ = form
         # The digit of the share that has the element, if it lies in the axis that is cut.
         there: dict[Expr, Expr] = {size(s): size(f"share?{k}") for k, s in enumerate(sorted(own))}
         for s in there.values():
@@ -257,6 +254,7 @@ class Memory:
             for c in (*within(s, zero(), SPLITS), *self.owned(element, s), *share_facts(s, self.block)):
                 self.facts.add(c)
         counts = [a.shape[int(n.removeprefix("lane?"))] for n in names if n.startswith("lane?")]
+        block, *_ = self.form(a, i, names) or counts or (1,)  # it has a form, by ``injective``
         for n in names:
             if n.startswith("lane?") and len(names) == 1:
                 conditions.append(op("lt", element, const(counts[0], "int32")))
