@@ -286,7 +286,7 @@ def text_base(name: str) -> TextBase:
 
 def small_tiles(source: str, even: bool) -> str:
     """Other numbers in the tile tables. Any power of two is right, 16 at least in a product of tiles. Shares are multiples
-    of the longest tile."""
+    of the longest tile; a few of them make several tiles."""
 
     def entry(found: re.Match[str]) -> str:
         floor = 16 if "tl.dot(" in source else 4
@@ -297,4 +297,5 @@ def small_tiles(source: str, even: bool) -> str:
     source = re.sub(
         r"(= _shares\(.*?, programs, \d+, )\d+", lambda m: f"{m[1]}{32 if 'tl.dot(' in source else 8}", source
     )
-    return re.sub(r'^    "\w+": \(\{.*\n', entry, source, flags=re.MULTILINE)
+    source = re.sub(r'^    "\w+": \(\{.*\n', entry, source, flags=re.MULTILINE)
+    return re.sub(r'("BLOCK_SPLIT": )\d+', r"\g<1>2", source)

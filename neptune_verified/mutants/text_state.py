@@ -105,7 +105,7 @@ def branch_edits(t: Text) -> Iterator[Edit]:
             if sizes:
                 text = f"    if {sizes[0]} > 65536:\n        {name} = {name} + 1\n"
                 yield Edit("value changed at great lengths", loop.lineno, (t.after(loop, text),), FAR)
-            text = f"    if pid == 65536:\n        {name} = {name} + 1\n"
+            text = f"    if tl.program_id(0) == 65536:\n        {name} = {name} + 1\n"
             yield Edit("value changed in a late program", loop.lineno, (t.after(loop, text),), FAR)
 
 

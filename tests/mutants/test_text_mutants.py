@@ -38,7 +38,17 @@ from neptune_verified.mutants.text_seen import CHANGES, CRASHES, SAME, Seen
 
 NO_READER = "this version cannot read kernel files back: there is no neptune_verified.proofs.text"
 #: Programs that take little time.
-QUICK = ("softmax", "masked_logsumexp", "scaled_norm", "counts", "two_kernels", "blocks", "lookup", "normalised")
+QUICK = (
+    "softmax",
+    "masked_logsumexp",
+    "scaled_norm",
+    "counts",
+    "two_kernels",
+    "blocks",
+    "lookup",
+    "normalised",
+    "split_logsumexp",
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +81,12 @@ def test_an_edit_changes_its_places_alone() -> None:
 
 
 def test_the_catalogue(mutants: list[TextMutant]) -> None:
-    assert 300 <= len(mutants) <= 520
+    assert 500 <= len(mutants) <= 640
     assert len({m.name for m in mutants}) == len(mutants)
     assert {m.program for m in mutants} == set(TEXT_PROGRAMS)
     assert {m.group for m in mutants} == set(GROUPS)
     assert len({m.kind for m in mutants}) >= 150
-    assert min(Counter(m.program for m in mutants).values()) >= 20
+    assert min(Counter(m.program for m in mutants).values()) >= 19
     assert [m.name for m in mutants] == [m.name for m in text_catalogue()]
     for m in mutants:
         assert m.source != text_base(m.program).source
@@ -116,6 +126,14 @@ def test_the_right_file_runs_alike(program: str, oracle: Oracle) -> None:
     ("table: block of 6 lanes", "softmax", CRASHES, "power of 2"),
     ("offset in 32 bits", "softmax", SAME, ""),
     ("loop ends late", "masked_logsumexp", SAME, ""),
+    ("splits: launch left out", "split_softmax", CHANGES, "read before it is written"),
+    ("splits: launches in another order", "split_softmax", CHANGES, "read before it is written"),
+    ("between: not allocated", "split_softmax", CRASHES, "NameError"),
+    ("between: one share", "split_softmax", CHANGES, ""),
+    ("split: number and size exchanged", "split_softmax", SAME, ""),
+    ("share: stored for another split", "split_logsumexp", CHANGES, ""),
+    ("join: one step alone", "split_passes", CHANGES, ""),
+    ("join: repaired to a split's own producer", "split_logsumexp", CHANGES, "lse["),
 ])  # fmt: skip
 def test_what_a_run_shows(kind: str, program: str, status: str, why: str, oracle: Oracle) -> None:
     m = named(kind, program)

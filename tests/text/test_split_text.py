@@ -204,7 +204,7 @@ WRONG: list[tuple[Edit, bool]] = [
             "O13",
             "m after a tile",
         ),
-        True,
+        False,
     ),
     (
         Edit(
