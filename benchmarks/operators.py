@@ -333,10 +333,16 @@ def peers(kernel: Kernel, given: list[Any], options: argparse.Namespace) -> Cont
     return found
 
 
-def median_ms(run: Callable[[], Any], on_gpu: bool) -> float:
+def median_ms(run: Callable[[], Any], on_gpu: bool, graphs: bool = False) -> float:
+    """``graphs``: of the GPU's work alone, without the launches; NaN for what cannot be captured."""
     if on_gpu:
         import triton
 
+        if graphs:
+            try:
+                return float(triton.testing.do_bench_cudagraph(run, rep=50, return_mode="median"))
+            except Exception:  # a capture that fails leaves the stream usable
+                return math.nan
         return float(triton.testing.do_bench(run, warmup=25, rep=100, return_mode="median"))
     start = time.perf_counter()
     run()
@@ -354,8 +360,8 @@ def measure(kernel: Kernel, n: int, options: argparse.Namespace) -> dict[str, An
     times: dict[str, list[float]] = {who: [] for who in found}
     for _ in range(options.rounds):
         for who in random.sample(list(found), len(found)):
-            times[who].append(median_ms(found[who], not kernel.interpret))
-    ms = {who: statistics.median(x) for who, x in times.items()}
+            times[who].append(median_ms(found[who], not kernel.interpret, options.graphs))
+    ms = {who: x for who, all_ in times.items() if not math.isnan(x := statistics.median(all_))}
     work = sum(x.numel() * x.element_size() for x in (*given[:3], want.to(kernel.dtype)))
     work = work / 1e6 if kernel.decode else kernel.op.flops(1, n, kernel.D) / 1e9
     row = {"operator": kernel.name, "dtype": kernel.dtype_name, "length": n, "ms": ms, "difference": differ}
@@ -410,6 +416,7 @@ def main() -> None:
     timer.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS)
     timer.add_argument("--rounds", type=int, default=3)
     timer.add_argument("--why", action="store_true", help="say why a peer cannot run")
+    timer.add_argument("--graphs", action="store_true", help="the work on the GPU alone, as CUDA graphs")
     for p in (checker, timer):
         p.add_argument("--build", type=Path, default=Path("build/operators"))
         p.add_argument("--out", type=Path, help="a JSON file")
