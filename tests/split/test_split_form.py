@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ def chain(dtype: str = F) -> Program:
     return Program("chain", (Tensor("x", (M, N), dtype),), (M, N), stages, ("l", "z"))
 
 
+@cache
 def loops(program: Program) -> LoopProgram:
     return fuse(program)
 

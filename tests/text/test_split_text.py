@@ -25,9 +25,9 @@ WRONG: list[tuple[Edit, bool]] = [
     # How the axis is cut.
     (Edit(S, r"_shares\(N,", "_shares(N - 1,", "O13", "another length is split"), False),
     (Edit(S, r"_shares\(N,", "_shares(M,", "O13", "another length is split"), True),
-    (Edit(D, r"_shares\(N, programs, 2, 32", "_shares(N, programs, 2, 16", "O11", "k may be accessed beyond"), True),
-    (Edit(D, r"_shares\(N, programs, 2, 32", "_shares(N, programs, 2, 1", "O11", "k may be accessed beyond"), True),
-    (Edit(D, r"_shares\(N, programs, 2, 32", "_shares(N, programs, 2, 33", "O11", "k may be accessed beyond"), True),
+    (Edit(D, r"_shares\(N, programs, 1, 32", "_shares(N, programs, 1, 16", "O11", "k may be accessed beyond"), True),
+    (Edit(D, r"_shares\(N, programs, 1, 32", "_shares(N, programs, 1, 1", "O11", "k may be accessed beyond"), True),
+    (Edit(D, r"_shares\(N, programs, 1, 32", "_shares(N, programs, 1, 33", "O11", "k may be accessed beyond"), True),
     (Edit(S, r"splits, split_size\)\n", "split_size, splits)\n", "O13", "in another way"), True),
     (Edit(S, r"shares, share = ", "share, shares = ", "O13", "in another way"), True),
     (Edit(S, r"(    if shares == 1)", r"    shares = shares + 1\n\1", "O13", "no launcher has"), True),
@@ -111,15 +111,16 @@ WRONG: list[tuple[Edit, bool]] = [
         True,
     ),
     # Launches.
-    (Edit(S, r"M, N, shares, share, \*", "M, N, share, shares, *", "O12", "may overflow"), True),
+    (Edit(S, r"M, N, shares, share, \*", "M, N, share, shares, *", "O11", "divided by something else"), True),
     (Edit(S, r"M, N, shares, share, \*", "M, N, shares, share - 1, *", "O13", "no tensor, stride or length"), False),
     (
         Edit(S, r"l_all\.stride\(\), M, shares,", "l_all.stride(), M, share,", "O11", "m_part may be accessed beyond"),
         True,
     ),
-    (Edit(S, r"programs = \(shares\) \*", "programs = (share) *", "O12", "may overflow"), True),
-    (Edit(S, r"programs = \(shares\) \* ", "programs = ", "O12", "may overflow"), True),
-    (Edit(S, r"programs = \(shares\) \*", "programs = (shares) * (shares) *", "O12", "may overflow"), True),
+    (Edit(S, r" \* \(shares\)\n", " * (share)\n", "O11", "divided by something else"), False),
+    (Edit(S, r" \* \(shares\)\n", "\n", "O12", "may overflow"), True),
+    # Programs beyond the last row, which do nothing.
+    (Edit(S, r" \* \(shares\)\n", " * (shares) * (shares)\n", "O12", "may overflow"), False),
     # The share of a program.
     (Edit(S, r"split \* split_size\)", "(split + 1) * split_size)", "O12", "may overflow"), True),
     (Edit(S, r"split \* split_size\)", "split * split_size + 1)", "O13", "l after a tile"), True),
@@ -149,9 +150,17 @@ WRONG: list[tuple[Edit, bool]] = [
         ),
         True,
     ),
-    (Edit(S, r"    split = pid\n", "    split = splits - 1 - pid\n", "O12", "may overflow"), False),
-    (Edit(S, r"    split = pid\n", "    split = pid % 2\n", "O12", "may overflow"), True),
-    (Edit(S, r"    split = pid\n", "    split = tl.minimum(pid, 65535)\n", "O12", "may overflow"), False),
+    (
+        Edit(S, r"    split = \(pid % splits\)\n", "    split = splits - 1 - (pid % splits)\n", "O12", "may overflow"),
+        False,
+    ),
+    (Edit(S, r"    split = \(pid % splits\)\n", "    split = (pid % splits) % 2\n", "O12", "may overflow"), True),
+    (
+        Edit(
+            S, r"    split = \(pid % splits\)\n", "    split = tl.minimum(pid % splits, 65535)\n", "O12", "may overflow"
+        ),
+        False,
+    ),
     (
         Edit(
             S,
@@ -254,9 +263,9 @@ RIGHT: list[Edit] = [
     Edit(S, r"_shares\(N, programs, 8, 8", "_shares(N, programs, 3, 16"),
     Edit(S, r"_shares\(N, programs, 8, 8", "_shares(N, programs, 8, 1"),
     Edit(S, r"_shares\(N, programs, 8, 8", "_shares(N, programs, 8, 9"),
-    Edit(D, r"_shares\(N, programs, 2, 32, q", "_shares(N, programs, 2, 64, k"),
+    Edit(D, r"_shares\(N, programs, 1, 32, q", "_shares(N, programs, 2, 64, k"),
     Edit(S, r"(?s)(def _split_softmax_part1_kernel.*?)range\(x0_first_7, x0_end_8", r"\1range(x0_first_7, N"),
-    Edit(S, r"programs = \(shares\) \* (.*)", r"programs = \1 * (shares)"),
+    Edit(S, r"programs = (.*) \* \(shares\)\n", r"programs = (shares) * \1\n"),
     Edit(S, r"split \* split_size\)", "split * split_size + 0)"),
     Edit(D, r"tl\.minimum\(\(t_3 \+ split_size\), N\)", "tl.minimum(t_3 + split_size - 1, N)"),
     Edit(D, r"tl\.where\(h_lane < 3, h_group \* 3 \+ h_lane, 5\)", "tl.where(h_lane < 3, h_lane + 3 * h_group, 6)"),

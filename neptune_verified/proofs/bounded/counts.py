@@ -104,7 +104,7 @@ def counts(file: KernelFile, program: Program, sizes: Mapping[str, Array], choic
     blocks: dict[str, Array] = {}
     result: list[Counted] = []
     config = ""
-    enough: Array = np.ones((1, 1), dtype=bool)  # elements for so many shares
+    enough: Array = np.ones((1, 1), dtype=bool)  # elements for so many shares, in every axis that is split
     for s in file.launcher.body:
         match s:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -115,7 +115,7 @@ def counts(file: KernelFile, program: Program, sizes: Mapping[str, Array], choic
                 if (a := host.eval(length)) is not None:
                     half = (a + SPLITS - 1) // SPLITS
                     host.names |= {"shares": np.full_like(a, SPLITS), "share": -(-half // block) * block}
-                    enough = a >= SPLITS
+                    enough = enough & (a >= SPLITS)
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call(func=ast.Name(id="_between"))):
                 tensors |= {n.id for n in names if isinstance(n, ast.Name)}
             case ast.Assign(value=ast.Call(func=ast.Name(id="_pick"), args=[ast.Name(id=table), *_])):
@@ -135,8 +135,10 @@ def counts(file: KernelFile, program: Program, sizes: Mapping[str, Array], choic
                     for a in args
                     if not isinstance(a, ast.Starred) and not (isinstance(a, ast.Name) and a.id in tensors)
                 ]
-                n = np.broadcast_to(np.where(enough, host.names[grid], 0), (points, 1))
+                n = np.broadcast_to(host.names[grid], (points, 1))
                 result.append(_launch(file.kernels[kernel], config, n, blocks, numbers))
+    for launch in result:
+        launch.loops = {line: np.where(enough, times, 0) for line, times in launch.loops.items()}
     return result
 
 
