@@ -95,7 +95,7 @@ def test_11_heads_of_any_ratio(name: str, kv: int, of: list[int]) -> None:
     every_split(name, (q, k, v), averages(scores(q, k[:, of]), v[:, of]), 16, (1, 2, 3))
 
 
-@pytest.mark.parametrize("name", ["bias, causal", "bias, lengths"])
+@pytest.mark.parametrize("name", ["bias, lengths"])
 def test_12_tails_scores_and_masks(name: str) -> None:
     """Lengths about a tile, with a score function and a mask: as with one split, bit for bit within rounding."""
     g = one.GRAPHS[name]()
