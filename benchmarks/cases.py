@@ -12,15 +12,15 @@ NaN never passes. One line per case; exit code 1 if one fails. Folders for "inte
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import multiprocessing
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from kernel_file import load
 
 DTYPES = ("float32", "float16", "bfloat16")
 FAMILIES = ("causal", "causal bottom-right", "window", "prefix", "local and global", "block diagonal", "odd keys")
@@ -101,17 +101,10 @@ class Case:
     """One kernel folder, and the references in float64."""
 
     def __init__(self, folder: Path) -> None:
-        text = (folder / "kernel.py").read_text()
-        self.interpret = 'TARGET = "interpret"' in text
-        if self.interpret:
-            os.environ["TRITON_INTERPRET"] = "1"
+        module, self.interpret = load(folder)
         import torch
 
         self.torch: Any = torch
-        spec = importlib.util.spec_from_file_location(re.sub(r"\W", "_", folder.name), folder / "kernel.py")
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
         self.launch = module.case
         self.configs: dict[str, Any] = module._CASE_KERNEL_CONFIGS
         self.device = "cpu" if self.interpret else "cuda"

@@ -13,12 +13,10 @@ lengths, to try this file out.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import inspect
 import json
 import math
 import multiprocessing
-import os
 import random
 import re
 import statistics
@@ -29,6 +27,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from kernel_file import load
 
 DTYPES = ("float16", "bfloat16")
 #: Greatest relative RMS error of the output; greatest error of the log-sum-exp, relative to its value or 1 (the sum sees
@@ -99,20 +99,13 @@ class Kernel:
     """One folder; what it computes is in its name, and its sizes in the docstring of its launcher."""
 
     def __init__(self, folder: Path) -> None:
-        text = (folder / "kernel.py").read_text()
-        self.interpret = 'TARGET = "interpret"' in text
-        if self.interpret:
-            os.environ["TRITON_INTERPRET"] = "1"
+        module, self.interpret = load(folder)
         import torch
 
         self.torch: Any = torch
         self.folder, self.device = folder.name, "cpu" if self.interpret else "cuda"
         self.name, self.dtype_name, *kind = folder.name.split("-")
         self.small, self.dtype, self.op = bool(kind), getattr(torch, self.dtype_name), OPERATORS[self.name]
-        spec = importlib.util.spec_from_file_location(re.sub(r"\W", "_", folder.name), folder / "kernel.py")
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
         self.launch: Callable[..., Any] = getattr(module, self.name)
         self.configs = list(getattr(module, f"_{self.name.upper()}_KERNEL_CONFIGS", {}))
         described = inspect.getdoc(self.launch) or ""
