@@ -33,6 +33,7 @@ from neptune_verified.ir.expr import (
     INF,
     REDUCERS,
     Axis,
+    Const,
     Expr,
     Reduce,
     Var,
@@ -49,6 +50,7 @@ from neptune_verified.ir.interpret import Array, Evaluator, Frame, canonical, co
 from neptune_verified.ir.program import Program
 
 T = "t"  # the accumulator's symbol in a repair function
+_NARROW = ("float16", "bfloat16")
 
 #: Of a nest that is split: the number of splits, and the number of elements of the last stream axis that each of them owns.
 SPLITS, SPLIT_SIZE = size("splits"), size("split_size")
@@ -319,6 +321,24 @@ def step(nest: Nest, p: Pass, c: Carried) -> Expr:
 def output_expr(nest: Nest, out: Output, before: Pass | None = None) -> Expr:
     """An output over the carried variables (for a store inside a pass: those of earlier passes)."""
     return read_carried(out.expr, finals(nest, before))
+
+
+def wide(dtype: str) -> str:
+    """The type in which a value is carried: 16-bit reductions are accumulated in float32 and rounded once."""
+    return "float32" if dtype in _NARROW else dtype
+
+
+def widened(h: Expr) -> Expr:
+    """A repair function over values in the types in which they are carried."""
+
+    def fn(x: Expr) -> Expr | None:
+        if isinstance(x, Var) and x.dtype in _NARROW:
+            return var(x.name, "float32", x.axes)
+        if isinstance(x, Const) and x.dtype in _NARROW:
+            return const(x.value, "float32")
+        return None
+
+    return transform(h, fn)
 
 
 # ---------------------------------------------------------------------------------------- interpreter

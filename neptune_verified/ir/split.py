@@ -21,16 +21,12 @@ import numpy as np
 
 from neptune_verified.ir.expr import (
     Axis,
-    Const,
     Expr,
-    Var,
     axis,
-    const,
     op,
     read,
     reduce_,
     substitute,
-    transform,
     var,
 )
 from neptune_verified.ir.interpret import Array, Evaluator, canonical, size_env
@@ -44,13 +40,14 @@ from neptune_verified.ir.loops import (
     Output,
     Pass,
     T,
+    read_carried,
     repair_of,
     run_nest,
     symbols,
+    wide,
+    widened,
 )
 from neptune_verified.ir.program import Program, Tensor
-
-_NARROW = ("float16", "bfloat16")
 
 
 class Unsplittable(Exception):
@@ -123,7 +120,7 @@ class _Form:
         joined = self.joined(part, {c.name: o.name for c, o in zip(p.carried, parts, strict=True)})
         # What the outputs of this kernel read.
         values = {self.closed(c.value): _narrow(joined[c.name].value, c.value.dtype) for c in p.carried}
-        outputs = [Output(o.name, o.axes, _outermost(self.closed(o.expr), values)) for o in nest.outputs if last]
+        outputs = [Output(o.name, o.axes, read_carried(self.closed(o.expr), values)) for o in nest.outputs if last]
         for c in p.carried if nest.passes[k + 1 :] else ():
             own = joined[c.name]
             name = self.between(c.name, c, own.axes, own)
@@ -137,7 +134,7 @@ class _Form:
 
     def closed(self, e: Expr) -> Expr:
         """With the values of earlier passes read from where they were stored."""
-        return _outermost(e, self.known)
+        return read_carried(e, self.known)
 
     def between(self, wanted: str, c: Carried, axes: tuple[Axis, ...], own: Carried) -> str:
         """A new tensor for values of ``c``."""
@@ -154,12 +151,12 @@ class _Form:
         own: dict[Expr, Expr] = {}
         result: list[Carried] = []
         for c in p.carried:
-            dtype = _wide(c.value.dtype)
-            body = _outermost(self.closed(c.value.body), own)
+            dtype = wide(c.value.dtype)
+            body = read_carried(self.closed(c.value.body), own)
             body = op("cast", body, dtype=dtype) if body.dtype != dtype else body
             value = reduce_(c.value.reducer, c.value.axes, body)
             own[self.closed(c.value)] = _narrow(value, c.value.dtype)
-            repair = c.repair and replace(c.repair, h=_widened(self.closed(c.repair.h)))
+            repair = c.repair and replace(c.repair, h=widened(self.closed(c.repair.h)))
             result.append(Carried(c.name, value, (self.s, *c.axes), repair))
         return tuple(result)
 
@@ -189,29 +186,8 @@ def _levels(p: Pass) -> dict[str, int]:
     return found
 
 
-def _outermost(e: Expr, values: Mapping[Expr, Expr]) -> Expr:
-    return transform(e, lambda x: values.get(x)) if values else e
-
-
-def _wide(dtype: str) -> str:
-    return "float32" if dtype in _NARROW else dtype
-
-
 def _narrow(e: Expr, dtype: str) -> Expr:
     return e if e.dtype == dtype else op("cast", e, dtype=dtype)
-
-
-def _widened(h: Expr) -> Expr:
-    """A repair function in the type in which its values are kept."""
-
-    def fn(x: Expr) -> Expr | None:
-        if isinstance(x, Var) and x.dtype in _NARROW:
-            return var(x.name, "float32", x.axes)
-        if isinstance(x, Const) and x.dtype in _NARROW:
-            return const(x.value, "float32")
-        return None
-
-    return transform(h, fn)
 
 
 # ---------------------------------------------------------------------------------------- interpreter

@@ -7,6 +7,7 @@ the combine of two states and looks whether that is seen.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +25,27 @@ from neptune_verified.ir.loops import (
 from neptune_verified.ir.loops import step as repair_step
 
 State = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Side:
+    """What the combine does to one partial result: repair it from one producer state to another ("own", "other",
+    "joined"), keep it as it is, or drop it."""
+
+    source: str = "own"
+    target: str = "joined"
+    how: str = "repair"
+
+
+@dataclass(frozen=True)
+class Combine:
+    """The combine of two partial states of a consumer."""
+
+    a: Side = Side()
+    b: Side = Side()
+
+
+_REPAIRED = Combine()
 
 
 def run_folded(
@@ -79,7 +101,7 @@ def _merged(part: list[tuple[Array, ...]]) -> list[tuple[Array, ...]]:
     return [(*(np.array([k]) for k in outer), np.array(last)) for outer, last in groups.items()]
 
 
-def join(ev: Evaluator, nest: Nest, p: Pass, base: Frame, a: State, b: State) -> State:
+def join(ev: Evaluator, nest: Nest, p: Pass, base: Frame, a: State, b: State, combine: Combine = _REPAIRED) -> State:
     """The combine C of two partial states."""
     joined: State = {}
     for c in p.carried:
@@ -88,11 +110,15 @@ def join(ev: Evaluator, nest: Nest, p: Pass, base: Frame, a: State, b: State) ->
             continue
         h = repair_step(nest, p, c)
         sides = []
-        for side in (a, b):
-            ev.vars.update(side)
-            ev.vars.update({f"{name}_new": value for name, value in joined.items()})
-            ev.vars[T] = side[c.name]
-            sides.append(ev.eval(h, Frame(base.axes, base.values)))
+        for chosen, own, other in ((combine.a, a, b), (combine.b, b, a)):
+            states = {"own": own, "other": other, "joined": joined}
+            ev.vars.update(states[chosen.source])
+            ev.vars.update({f"{name}_new": states[chosen.target][name] for name in joined})
+            ev.vars[T] = own[c.name]
+            value = own[c.name]
+            if chosen.how != "keep":
+                value = ev.eval(c.neutral if chosen.how == "drop" else h, Frame(base.axes, base.values))
+            sides.append(value)
         with np.errstate(all="ignore"):
             joined[c.name] = combine_array(c.value.reducer, *sides)
     return joined

@@ -11,15 +11,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-import numpy as np
-
 from neptune_verified.ir.expr import REDUCERS, Expr, Reducer
-from neptune_verified.ir.interpret import Array, Evaluator, Frame, combine_array
-from neptune_verified.ir.loops import Carried, LoopProgram, Nest, Pass, T, repair_of, step
+from neptune_verified.ir.interpret import Array, combine_array
+from neptune_verified.ir.loops import Carried, LoopProgram, Nest, Pass, repair_of
 from neptune_verified.mutants import folded
-from neptune_verified.mutants.folded import State
+from neptune_verified.mutants.folded import Combine, Side
 from neptune_verified.proofs import join as join_module
 from neptune_verified.proofs.obligations import Edge
 
@@ -37,24 +36,6 @@ class StartsAt(Carried):
     def neutral(self) -> Expr:
         assert self.start is not None
         return self.start
-
-
-@dataclass(frozen=True)
-class Side:
-    """What the combine does to one partial result: repair it from one producer state to another ("own", "other",
-    "joined"), keep it as it is, or drop it."""
-
-    source: str = "own"
-    target: str = "joined"
-    how: str = "repair"
-
-
-@dataclass(frozen=True)
-class Combine:
-    """The combine of two partial states of a consumer."""
-
-    a: Side = Side()
-    b: Side = Side()
 
 
 @dataclass(frozen=True)
@@ -88,7 +69,7 @@ class World:
                 undo.append((join_module, "Edge", Edge))
                 vars(join_module)["Edge"] = _edge_of(self.combine)
                 undo.append((folded, "join", folded.join))
-                vars(folded)["join"] = _join_of(self.combine)
+                vars(folded)["join"] = partial(folded.join, combine=self.combine)
             yield
         finally:
             REDUCERS.update(known)
@@ -182,33 +163,6 @@ def _edge_of(combine: Combine) -> type[Edge]:
             return super().repair(t, names[chosen.source], names[chosen.target])
 
     return Joined
-
-
-def _join_of(combine: Combine) -> Callable[..., State]:
-    """``folded.join`` with the changed combine."""
-
-    def join(ev: Evaluator, nest: Nest, p: Pass, base: Frame, a: State, b: State) -> State:
-        joined: State = {}
-        for c in p.carried:
-            if c.repair is None or not c.repair.producers:
-                joined[c.name] = combine_array(c.value.reducer, a[c.name], b[c.name])
-                continue
-            h = step(nest, p, c)
-            sides = []
-            for chosen, own, other in ((combine.a, a, b), (combine.b, b, a)):
-                states = {"own": own, "other": other, "joined": joined}
-                ev.vars.update(states[chosen.source])
-                ev.vars.update({f"{name}_new": states[chosen.target][name] for name in joined})
-                ev.vars[T] = own[c.name]
-                value = own[c.name]
-                if chosen.how != "keep":
-                    value = ev.eval(c.neutral if chosen.how == "drop" else h, Frame(base.axes, base.values))
-                sides.append(value)
-            with np.errstate(all="ignore"):
-                joined[c.name] = combine_array(c.value.reducer, *sides)
-        return joined
-
-    return join
 
 
 __all__ = [

@@ -30,7 +30,7 @@ from neptune_verified.ir.bounds import Intervals
 from neptune_verified.ir.expr import INF, Expr, Op, Var, const, op, substitute, subterms, var
 from neptune_verified.ir.intervals import Interval, Range
 from neptune_verified.ir.kinds import FINITE, NINF, NONNEGATIVE, PINF, UNDEF, KindAnalysis, Kinds
-from neptune_verified.ir.loops import Carried, Hoist, Nest, Pass, T
+from neptune_verified.ir.loops import Carried, Hoist, Nest, Pass, T, wide
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.edge import Edge, variables
@@ -287,11 +287,6 @@ def require_range(x: Expr, own: set[Expr], intervals: Intervals, what: str) -> N
 def _is_relation(goal: Goal) -> bool:
     """An order between terms, which holds whatever the bounds are."""
     return isinstance(goal, NeverFalse) and isinstance(goal.predicate, Op) and goal.predicate.name == "le"
-
-
-def wide(dtype: str) -> str:
-    """16-bit reductions are accumulated in float32."""
-    return "float32" if dtype in ("float16", "bfloat16") else dtype
 
 
 def edge_final(edge: Edge, e: Expr) -> Expr:

@@ -50,13 +50,14 @@ def emit(program: Program, tiles: TileProgram, target: str, definition: str, fir
     ``split_size`` are the launcher's defaults. Raises UnsupportedProgram for a name that the text needs for itself."""
     itemsize = max((ITEMSIZE.get(t.dtype, 4) for t in program.inputs), default=4)
     printers = [[(k, BodyPrinter(k)) for k in nest.all] for nest in tiles.kernels]
-    check_names(program, [kernel_name(k) for nest in tiles.kernels for k in nest.all])
+    every = [pair for nest in printers for pair in nest]
+    check_names(program, [kernel_name(k) for k, _ in every])
     kernels, helpers, configs = [], {}, {}
     tensors = {t.name: (len(t.shape), t.dtype) for t in program.inputs}
-    for k in (k for nest in tiles.kernels for k in nest.all):
+    for k, _ in every:
         tensors |= {o.name: (len(o.shape), o.dtype) for o in k.outputs}
     columns = 1  # elements of the longest tile of a stream in a kernel that owns a share of it
-    for k, printer in (pair for nest in printers for pair in nest):
+    for k, printer in every:
         lines = printer.lines()
         chosen = configurations(k, target, itemsize)
         if SPLIT_SIZE.name in k.sizes:

@@ -25,6 +25,7 @@ from neptune_verified.ir.expr import (
     subterms,
 )
 from neptune_verified.ir.kinds import NONNEGATIVE, in_range
+from neptune_verified.ir.loops import wide
 from neptune_verified.tile.blocks import padded
 from neptune_verified.tile.builder import Scope, TileBuilder
 from neptune_verified.tile.contract import SIXTEEN, Contraction, find_contraction
@@ -278,11 +279,6 @@ class TileExpressions(TileBuilder):
 
 def without_widening(e: Expr, dtype: str) -> Expr:
     return e.args[0] if isinstance(e, Op) and e.name == "cast" and e.args[0].dtype == dtype else e
-
-
-def wide(dtype: str) -> str:
-    """16-bit reductions are carried in fp32 and rounded once."""
-    return "float32" if dtype in SIXTEEN else dtype
 
 
 def number_of(e: Expr) -> object:

@@ -12,27 +12,24 @@ from itertools import pairwise
 from neptune_verified.ir.expr import (
     FLOATS,
     Axis,
-    Const,
     Expr,
     Op,
     Reduce,
     Size,
     Var,
-    const,
     contains,
     substitute,
     subterms,
-    transform,
     var,
 )
-from neptune_verified.ir.loops import Carried, Nest, Output, Pass, T, output_expr, span, step, term
+from neptune_verified.ir.loops import Carried, Nest, Output, Pass, T, output_expr, span, step, term, wide, widened
 from neptune_verified.ir.program import Program
 from neptune_verified.ir.split import split_form
 from neptune_verified.proofs.kernel import VerifiedProgram
 from neptune_verified.tile.blocks import padded
 from neptune_verified.tile.builder import Scope
 from neptune_verified.tile.contract import SIXTEEN, Contraction
-from neptune_verified.tile.expressions import TileExpressions, number_of, wide, without_widening
+from neptune_verified.tile.expressions import TileExpressions, number_of, without_widening
 from neptune_verified.tile.htile import (
     Assign,
     Bound,
@@ -251,7 +248,7 @@ class _Kernel(TileExpressions):
             self.note(f"carried in float32 and rounded once to {c.value.dtype}")
         if c.repair and any(_narrowing(x) and contains(x, self._running(p)) for x in subterms(self._term(p, c))):
             self.note("the rounding of a value that is repaired is taken of the running value")
-        h = self.lower(_widened(substitute(step(self.nest, p, c), {var(T, c.value.dtype): c.var})))
+        h = self.lower(widened(substitute(step(self.nest, p, c), {var(T, c.value.dtype): c.var})))
         new = Value(c.new.name, self.sorted(c.axes), wide(c.value.dtype))
         body = self._term(p, c)
         axis = p.stream[-1]
@@ -295,19 +292,6 @@ def _join(body: list[Statement], test: Bound, update: list[Statement]) -> None:
         body += update
     else:
         body += [test, If(test.symbol, update)]
-
-
-def _widened(e: Expr) -> Expr:
-    """A repair over carried values, in the type in which they are carried."""
-
-    def fn(x: Expr) -> Expr | None:
-        if isinstance(x, Var) and x.dtype in SIXTEEN:
-            return var(x.name, "float32", x.axes)
-        if isinstance(x, Const) and x.dtype in SIXTEEN:
-            return const(x.value, "float32")
-        return None
-
-    return transform(e, fn)
 
 
 def _narrowing(e: Expr) -> bool:

@@ -28,15 +28,11 @@ from neptune_verified.ir.expr import (
     transform,
     var,
 )
-from neptune_verified.ir.loops import Carried, Nest, Output, Pass, T, output_expr, span, step, term
+from neptune_verified.ir.loops import Carried, Nest, Output, Pass, T, output_expr, span, step, term, wide
 from neptune_verified.proofs.text.fold import SIXTEEN
 from neptune_verified.proofs.text.integers import zero
 
 Indices = Mapping[Axis, Expr]
-
-
-def wide(dtype: str) -> str:
-    return "float32" if dtype in SIXTEEN else dtype
 
 
 @dataclass(frozen=True)
