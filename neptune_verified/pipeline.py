@@ -17,11 +17,10 @@ from neptune_verified.fusion.fuse import fuse
 from neptune_verified.ir.example import example_text
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.program import Program
-from neptune_verified.ir.serialize import loops_to_json, program_hash, program_to_json
+from neptune_verified.ir.serialize import SEMANTICS_VERSION, loops_to_json, program_hash, program_to_json
 from neptune_verified.proofs.cache import Cache
 from neptune_verified.proofs.certificate import certificate_to_json, make_certificate
 from neptune_verified.proofs.kernel import (
-    SEMANTICS_VERSION,
     Proved,
     Prover,
     Refused,

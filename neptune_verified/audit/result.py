@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,10 @@ class Case:
 
     @property
     def of_bound(self) -> float:
-        """Error over bound; 0 where there is no bound or no error."""
-        return self.error / self.bound if self.bound and self.error else 0.0
+        """Error over bound; 0 where there is no bound or no error, infinite where the bound is 0."""
+        if self.bound is None or not self.error:
+            return 0.0
+        return self.error / self.bound if self.bound else math.inf
 
 
 @dataclass

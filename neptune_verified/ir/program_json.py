@@ -18,6 +18,10 @@ from neptune_verified.ir.spec import program_faults
 PROGRAM_FORMAT = "neptune_verified program 1"
 
 
+#: The meaning that certificates speak about; any change of the semantics must change it.
+SEMANTICS_VERSION = "1"
+
+
 def sha256(text: str) -> str:
     """The hexadecimal digest of a text's UTF-8 bytes."""
     return hashlib.sha256(text.encode()).hexdigest()

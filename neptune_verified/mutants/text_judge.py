@@ -15,10 +15,10 @@ from typing import Any
 
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.program_json import program_hash
+from neptune_verified.ir.serialize import SEMANTICS_VERSION
 from neptune_verified.mutants.text_catalogue import TextMutant
 from neptune_verified.mutants.text_programs import TARGET, text_base
 from neptune_verified.mutants.text_seen import SAME, Seen
-from neptune_verified.proofs.kernel import SEMANTICS_VERSION
 
 #: Returns the findings for which a file is refused: (obligation id, place, what). None: it is accepted.
 Reader = Callable[[LoopProgram, str, str], "list[Finding] | None"]

@@ -13,6 +13,7 @@ from neptune_verified.ir.expr import FLOATS, INF, Expr, Size, axis, const, op, r
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.program import Assumption, Program, Stage, Tensor
 from neptune_verified.ir.program_json import program_hash
+from neptune_verified.ir.serialize import SEMANTICS_VERSION
 from neptune_verified.mutants.programs import (
     COLUMN,
     ROW,
@@ -31,7 +32,7 @@ from neptune_verified.mutants.programs import (
     softmax,
     sub,
 )  # fmt: skip
-from neptune_verified.proofs.kernel import SEMANTICS_VERSION, Prover, verify
+from neptune_verified.proofs.kernel import Prover, verify
 from neptune_verified.schedule import Schedule, with_splits
 from neptune_verified.tile.emit import emit
 from neptune_verified.tile.lower import lower

@@ -31,10 +31,10 @@ from pathlib import Path
 
 from neptune_verified.ir.expr import Expr
 from neptune_verified.ir.nodes import Writer
+from neptune_verified.ir.serialize import SEMANTICS_VERSION
 from neptune_verified.proofs.cache_entry import entry, lasting, read_entry, replays
 from neptune_verified.proofs.certificate import tools
 from neptune_verified.proofs.discharge import Discharged
-from neptune_verified.proofs.kernel import SEMANTICS_VERSION
 from neptune_verified.proofs.limits import LIMITS, Limits
 from neptune_verified.proofs.statement import Statement
 

@@ -15,10 +15,10 @@ from typing import Any
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.loops_json import refusal_data
 from neptune_verified.ir.program import Program
-from neptune_verified.ir.serialize import loops_to_json, program_hash, sha256
+from neptune_verified.ir.serialize import SEMANTICS_VERSION, loops_to_json, program_hash, sha256
 from neptune_verified.proofs.certificate_format import certificate_to_json
 from neptune_verified.proofs.facts import input_facts
-from neptune_verified.proofs.kernel import SEMANTICS_VERSION, Proved, VerifiedProgram, coverage_of
+from neptune_verified.proofs.kernel import Proved, VerifiedProgram, coverage_of
 from neptune_verified.proofs.limits import LIMITS
 from neptune_verified.proofs.obligations import Obligation
 from neptune_verified.proofs.statement import BOOL_KINDS, NUMBER_KINDS

@@ -26,14 +26,13 @@ from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.loops_json import refusal_data
 from neptune_verified.ir.printing import program_text
 from neptune_verified.ir.program import Program
-from neptune_verified.ir.serialize import loops_from_json, program_from_json, sha256
+from neptune_verified.ir.serialize import SEMANTICS_VERSION, loops_from_json, program_from_json, sha256
 from neptune_verified.proofs import route_z3, solver_cvc5
 from neptune_verified.proofs.certificate import assumptions_data, definition_hash, obligation_data, script_lines
 from neptune_verified.proofs.certificate_format import certificate_from_json
 from neptune_verified.proofs.discharge import Discharged, discharge
 from neptune_verified.proofs.kernel import (
     LOOPS_COVERAGE,
-    SEMANTICS_VERSION,
     Refused,
     check_structure,
     coverage_of,

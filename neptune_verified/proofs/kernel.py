@@ -30,8 +30,6 @@ from neptune_verified.proofs.obligations import Obligation, edge_obligations, ho
 from neptune_verified.proofs.statement import Statement
 from neptune_verified.proofs.verdict import Verdict
 
-#: The meaning that certificates speak about; any change of the semantics must change it.
-SEMANTICS_VERSION = "1"
 #: What was proved: the first line of certificate and report. Of kernels whose text was read back, without and with a split-K
 #: update among them, and of a loop program.
 COVERAGE = "proved O1-O14, O16"

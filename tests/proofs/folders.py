@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from neptune_verified.ir.serialize import loops_to_json, program_to_json
+from neptune_verified.ir.serialize import SEMANTICS_VERSION, loops_to_json, program_to_json
 from neptune_verified.proofs.certificate import certificate_to_json, definition_hash, make_certificate
-from neptune_verified.proofs.kernel import COVERAGE, SEMANTICS_VERSION, VerifiedProgram
+from neptune_verified.proofs.kernel import COVERAGE, VerifiedProgram
 from neptune_verified.proofs.text import TextProof, prove_text
 from neptune_verified.report import Report
 from neptune_verified.tile.emit import emit

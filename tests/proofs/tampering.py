@@ -13,9 +13,8 @@ from typing import Any
 
 from neptune_verified.ir.loops_json import loops_from_json, refusal_data
 from neptune_verified.ir.program_json import program_from_json
-from neptune_verified.ir.serialize import FormatError, sha256
+from neptune_verified.ir.serialize import SEMANTICS_VERSION, FormatError, sha256
 from neptune_verified.proofs.certificate import assumptions_data, definition_hash
-from neptune_verified.proofs.kernel import SEMANTICS_VERSION
 from tests.proofs.folders import edit_json, edit_text
 
 Data = dict[str, Any]

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from neptune_verified.fusion.fuse import fuse
-from neptune_verified.ir.serialize import FormatError, loops_to_json, program_hash, sha256
+from neptune_verified.ir.serialize import SEMANTICS_VERSION, FormatError, loops_to_json, program_hash, sha256
 from neptune_verified.proofs import route_z3
 from neptune_verified.proofs.certificate import certificate_to_json, make_certificate
 from neptune_verified.proofs.certificate_format import FIELDS, certificate_from_json
-from neptune_verified.proofs.kernel import LOOPS_COVERAGE, SEMANTICS_VERSION, VerifiedProgram, verify
+from neptune_verified.proofs.kernel import LOOPS_COVERAGE, VerifiedProgram, verify
 from neptune_verified.proofs.verdict import Verdict
 from tests.definitions import attention, softmax, unfusable
 from tests.proofs.folders import EXTRA, TARGET

@@ -15,11 +15,11 @@ import pytest
 from neptune_verified.fusion.fuse import fuse
 from neptune_verified.ir.expr import Var, op, substitute, subterms, var
 from neptune_verified.ir.loops import Carried, LoopProgram, Repair
-from neptune_verified.ir.serialize import FormatError, loops_to_json, sha256
+from neptune_verified.ir.serialize import SEMANTICS_VERSION, FormatError, loops_to_json, sha256
 from neptune_verified.proofs import route_z3, solver_cvc5
 from neptune_verified.proofs.check import CheckReport, check
 from neptune_verified.proofs.discharge import Discharged
-from neptune_verified.proofs.kernel import SEMANTICS_VERSION, Proved, VerifiedProgram, required, verify
+from neptune_verified.proofs.kernel import Proved, VerifiedProgram, required, verify
 from neptune_verified.proofs.solver_cvc5 import SolverUnavailable
 from neptune_verified.proofs.verdict import RouteResult, Verdict
 from tests.conftest import absent

@@ -1,0 +1,73 @@
+"""Not trusted: how a fused kernel accumulates each reduction, and what it rounds on the way, for the error bound.
+
+Read from the loop program (which reductions are carried along, and what their repairs compute), from the kernel's tile
+configurations (how long a tile is, hence how many steps a loop has), and from the roundings that the compiler listed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from neptune_verified.audit.formats import ROUNDINGS
+from neptune_verified.ir.expr import Expr, Op, Reduce, subterms
+from neptune_verified.ir.loops import LoopProgram
+
+_OPERAND = re.compile(r"(\w+): an operand of a dot is rounded to (\w+)")
+
+
+@dataclass(frozen=True)
+class Structure:
+    """``repairs``: for each carried reduction, the roundings of one repair. ``tiles``: the least and the greatest length
+    of a tile. ``operands``: reduced extents -> the 16-bit type to which a factor of such a sum is rounded."""
+
+    repairs: Mapping[str, float] = field(default_factory=dict)
+    tiles: tuple[int, int] = (1, 1)
+    operands: Mapping[tuple[Expr, ...], str] = field(default_factory=dict)
+
+    def depth(self, stage: str, n: int) -> float:
+        """The greatest number of roundings of an element of a reduction over ``n`` on its way into the result.
+
+        Within a tile any order, then one step for each tile, with its repair; where the axis may be split, the parts are
+        joined once more in as many steps, at most."""
+        if stage not in self.repairs:
+            return n
+        low, high = self.tiles
+        steps = -(-n // low) + 1
+        return min(n, high) + 2 * steps * (1 + self.repairs[stage])
+
+    def rounded(self, e: Reduce) -> str | None:
+        """The 16-bit type to which the factors of this sum are rounded; None if they are not."""
+        return self.operands.get(tuple(a.extent for a in e.axes))
+
+
+def structure_of(loops: LoopProgram, source: str, roundings: Iterable[str]) -> Structure:
+    """From the loop program, the text of kernel.py, and the certificate's roundings."""
+    repairs = {
+        c.name: sum(ROUNDINGS.get(x.name, 0.0) for x in subterms(c.repair.h) if isinstance(x, Op)) if c.repair else 0.0
+        for nest in loops.nests
+        for c in nest.carried()
+    }
+    carried = {c.name: c.value for nest in loops.nests for c in nest.carried()}
+    bodies = {s.name: s.body for s in loops.program.stages if isinstance(s.body, Reduce)}
+    operands: dict[tuple[Expr, ...], str] = {}
+    for text in roundings:
+        found = _OPERAND.match(text)
+        e = found and (bodies.get(found[1]) or carried.get(found[1]))
+        if found and isinstance(e, Reduce):
+            operands[tuple(a.extent for a in e.axes)] = found[2]
+    return Structure(repairs, tiles_of(source), operands)
+
+
+def tiles_of(source: str) -> tuple[int, int]:
+    """The least and the greatest block among the tile configurations of a kernel file; (1, 1) where it has none."""
+    blocks: list[int] = []
+    for node in ast.walk(ast.parse(source)) if "_KERNEL_CONFIGS" in source else ():
+        if isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id.endswith("_KERNEL_CONFIGS") for t in node.targets
+        ):
+            for configuration in ast.literal_eval(node.value).values():
+                blocks += configuration[0].values()
+    return (min(blocks), max(blocks)) if blocks else (1, 1)
