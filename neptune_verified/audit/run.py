@@ -1,0 +1,246 @@
+"""Not trusted: an audit: a kernel and its peers on the same inputs, against float64, and a verdict.
+
+Nothing here needs TVM or a prover, so that a saved kernel is audited wherever torch and triton are.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from neptune_verified.audit.budget import check_budget, checks
+from neptune_verified.audit.evaluate import Evaluator, Value, outputs
+from neptune_verified.audit.exact import Exact
+from neptune_verified.audit.generate import FAMILIES, default_sizes, generate
+from neptune_verified.audit.inputs import Inputs, from_file, from_samples
+from neptune_verified.audit.measure import Errors
+from neptune_verified.audit.result import KERNEL, UNFUSED, AuditResult, OutputInfo, Sample
+from neptune_verified.audit.subject import INTERPRET, LLVM, Subject, subject_of
+from neptune_verified.audit.typed import Typed
+from neptune_verified.ir.interpret import size_env
+
+if TYPE_CHECKING:
+    from neptune_verified.audit.recording import Recording
+    from neptune_verified.pipeline import Kernel
+
+Peer = Callable[..., Any]
+Progress = Callable[[str, int, int], None]
+
+#: Elements of the largest array of a reference: what fits, and keeps a CPU's cache or a GPU busy.
+ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 25}
+#: Factors by which large inputs are made smaller until the definition stays in the range of its types.
+SCALES = tuple(2.0**-k for k in (0, 4, 8, 12, 16, 24, 32, 48, 64, 96))
+
+
+def audit(
+    kernel: Kernel | str | Path,
+    inputs: str | Path | Recording | Mapping[str, Any] | Sequence[Any] | None = None,
+    *,
+    against: Mapping[str, Peer] | Iterable[Peer] = (),
+    budget: Mapping[str, float] | None = None,
+    families: Iterable[str] | None = None,
+    sizes: Mapping[str, int | float] | None = None,
+    seeds: int = 1,
+    search: int = 0,
+    progress: Progress | None = None,
+) -> AuditResult:
+    """Measure a kernel's numerical errors against the definition in float64, unfused, beside the definition in its own
+    types and beside peers, on the same inputs.
+
+    ``kernel``: what nv.compile returns, or the folder that it was saved to. ``inputs``: a file (.pt, .npy, .npz,
+    .safetensors), a recording (nv.record), or samples (a dict or a list of tensors, or a list of such); None generates
+    ``families`` (all by default) at small or, on a GPU, at larger lengths, ``seeds`` times. ``sizes`` fixes lengths and
+    scalars by name. ``against``: callables with the program's signature, by name. ``search``: how many inputs to try in
+    looking for a bad one. ``budget``: limits by measure ("relative_rms", "max_ulps", ...: audit.budget.MEASURES) and by
+    contestant (the kernel's RMS error in units of the peer's). Always checked: no result of a wrong kind, and no error
+    above the first-order bound that follows from the fused program (docs/audit.md).
+
+    Raises ValueError for inputs, budgets and names that do not fit, RuntimeError where the target's GPU is not there.
+    """
+    subject = subject_of(kernel)
+    peers = dict(against) if isinstance(against, Mapping) else {getattr(p, "__name__", "peer"): p for p in against}
+    if clash := sorted({KERNEL, UNFUSED} & peers.keys()):
+        raise ValueError(f"a peer cannot be called {clash[0]!r}: the audit has a contestant of that name")
+    budget = dict(budget or {})
+    contestants = (KERNEL, UNFUSED, *peers)
+    check_budget(budget, contestants)
+    auditor = Auditor(subject, peers)
+    result = AuditResult(
+        subject.program.name,
+        subject.target,
+        subject.definition,
+        subject.file,
+        machine(subject.device),
+        auditor.infos,
+        contestants,
+        missing=auditor.missing,
+    )
+    plans = list(auditor.plans(inputs, families, dict(sizes or {}), seeds))
+    total = len(plans) + bool(search)
+    for k, plan in enumerate(plans):
+        for sample, given in plan():
+            if progress:
+                progress(sample, k, total)
+            _take(result, auditor, given)
+    if search:
+        from neptune_verified.audit.search import search as look
+
+        found = look(auditor, dict(sizes or {}), search, lambda n: progress and progress(f"search {n}", total - 1, total))
+        result.searched = found.tried
+        for given in found.worst:
+            _take(result, auditor, given)
+    if not result.samples:
+        raise ValueError("there is nothing to audit: no inputs")
+    result.checks = checks(result, budget)
+    return result
+
+
+def _take(result: AuditResult, auditor: Auditor, given: Inputs) -> None:
+    """Run one set of inputs; those with the kernel's worst element are kept."""
+    before = max((c.of_bound for c in result.worst), default=-1.0)
+    result.samples.append(auditor.sample(given))
+    if max((c.of_bound for c in result.worst), default=0.0) > before:
+        result.worst_inputs = {k: x.cpu() for k, x in given.tensors.items()} | {
+            k: torch.tensor(v) for k, v in given.scalars.items()
+        }
+
+
+def machine(device: torch.device) -> dict[str, str]:
+    import triton
+
+    gpu = torch.cuda.get_device_name() if device.type == "cuda" else "none"
+    return {"gpu": gpu, "torch": torch.__version__, "triton": triton.__version__, "python": platform.python_version()}
+
+
+@dataclass
+class Reference:
+    """The outputs in float64 with their bounds, and whether some value may leave the range of its type."""
+
+    values: dict[str, Value]
+    overflow: bool
+
+
+@dataclass
+class Auditor:
+    subject: Subject
+    peers: Mapping[str, Peer]
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        program = self.subject.program
+        self.device = self.subject.device
+        self.limit = ELEMENTS[self.device.type]
+        stages = [program.stage(name) for name in program.outputs]
+        self.infos = tuple(OutputInfo(s.name, s.dtype, tuple(a.name for a in s.axes)) for s in stages)
+
+    # ------------------------------------------------------------------------------------------ inputs
+
+    def plans(
+        self, inputs: Any, families: Iterable[str] | None, sizes: dict[str, int | float], seeds: int
+    ) -> Iterator[Callable[[], Iterator[tuple[str, Inputs]]]]:
+        program = self.subject.program
+        if inputs is not None:
+            named = families is not None and list(families)
+            if named:
+                raise ValueError("inputs and families exclude each other: generated inputs need no file")
+            scalars = {k: v for k, v in sizes.items() if k not in program.shape_sizes()}
+            found = (
+                from_file(program, inputs, self.device, scalars)
+                if isinstance(inputs, str | Path)
+                else from_samples(program, inputs, self.device, scalars)
+            )
+            for given in list(found):
+                yield lambda given=given: iter([(given.name, given)])
+            return
+        chosen = list(FAMILIES if families is None else families)
+        if unknown := [f for f in chosen if f not in FAMILIES]:
+            raise ValueError(f"no family {unknown[0]!r}; there are {', '.join(FAMILIES)}")
+        small = self.device.type == "cpu"
+        for lengths in default_sizes(program, small, sizes):
+            for family in chosen:
+                for seed in range(seeds):
+                    yield lambda f=family, n=lengths, s=seed: iter([(f, self.in_range(f, n, s))])
+
+    def in_range(self, family: str, sizes: dict[str, int | float], seed: int) -> Inputs:
+        """Inputs of a family, made smaller until the definition stays within the finite range of its types."""
+        for scale in SCALES:
+            given = generate(self.subject.program, family, sizes, seed, self.device, scale)
+            if scale == SCALES[-1] or not self.reference(given).overflow:
+                break
+        return given
+
+    # ------------------------------------------------------------------------------------------ running
+
+    def sizes(self, given: Inputs) -> dict[str, int | float]:
+        return size_env(self.subject.program, {k: tuple(x.shape) for k, x in given.tensors.items()}, given.scalars)
+
+    def reference(self, given: Inputs) -> Reference:
+        sizes = self.sizes(given)
+        exact = Exact(self.subject.program, sizes, self.device, self.subject.structure)
+        values = outputs(Evaluator(self.subject.program, given.tensors, sizes, exact), self.limit)
+        return Reference(values, bool(exact.overflow))
+
+    def unfused(self, given: Inputs) -> list[Tensor]:
+        evaluator = Evaluator(self.subject.program, given.tensors, self.sizes(given), Typed(self.device))
+        return [v.x for v in outputs(evaluator, self.limit).values()]
+
+    def kernel(self, given: Inputs, reference: Reference) -> list[Tensor]:
+        shapes = [tuple(v.x.shape) for v in reference.values.values()]
+        return self.subject.run(self.tensors(given), shapes, given.scalars)
+
+    def tensors(self, given: Inputs) -> list[Tensor]:
+        return [given.tensors[t.name] for t in self.subject.program.inputs]
+
+    def peer(self, name: str, given: Inputs, reference: Reference) -> list[Tensor]:
+        """Its outputs, in the order of the definition's; a peer may give the first ones alone.
+
+        Raises NotImplementedError where it fails or gives other shapes, which says so."""
+        try:
+            found = self.peers[name](*self.tensors(given), **given.scalars)
+        except Exception as e:
+            raise NotImplementedError(f"{type(e).__name__}: {(str(e).splitlines() or [''])[0]}"[:200]) from e
+        results = list(found) if isinstance(found, tuple | list) else [found]
+        for have, (output, want) in zip(results, reference.values.items(), strict=False):
+            if not isinstance(have, Tensor) or have.shape != want.x.shape:
+                shape = list(have.shape) if isinstance(have, Tensor) else type(have).__name__
+                raise NotImplementedError(f"it gives {output} as {shape}, the definition says {list(want.x.shape)}")
+        return results[: len(reference.values)]
+
+    def sample(self, given: Inputs) -> Sample:
+        """Everything about one set of inputs."""
+        shapes = {k: tuple(x.shape) for k, x in given.tensors.items()}
+        sample = Sample(given.name, given.origin, given.family, shapes, dict(given.scalars), notes=given.notes)
+        reference = self.reference(given)
+        results = {KERNEL: self.kernel(given, reference), UNFUSED: self.unfused(given)}
+        for name in self.peers:
+            try:
+                results[name] = self.peer(name, given, reference)
+            except NotImplementedError as e:
+                self.missing.setdefault(name, str(e))
+        for name, found in results.items():
+            sample.statistics[name] = {}
+            for info, have in zip(self.infos, found, strict=False):
+                errors = Errors(info, reference.values[info.name], have)
+                sample.statistics[name][info.name] = errors.statistics()
+                if name == KERNEL:
+                    worst = errors.worst(given.name)
+                    sample.worst += () if worst is None else (worst,)
+                    sample.rows += errors.worst_rows()
+        return sample
+
+    def badness(self, given: Inputs) -> float:
+        """The kernel's largest error over its bound; infinite for a result of a wrong kind."""
+        reference = self.reference(given)
+        found = self.kernel(given, reference)
+        cases = [Errors(i, reference.values[i.name], have).worst("") for i, have in zip(self.infos, found, strict=True)]
+        return max((math.inf if math.isinf(c.error) else c.of_bound for c in cases if c), default=0.0)
+
+
+__all__ = ["INTERPRET", "LLVM", "Auditor", "Reference", "audit"]
