@@ -175,8 +175,12 @@ def _pow_error(sure: bool, x: Tensor, xs: Sequence[Tensor], ds: Sequence[Tensor]
     least, most, size = (a - da).clamp(min=0.0), a + da, x.abs()
     grown = torch.where(y >= 0, torch.maximum(most.pow(y) - size, size - least.pow(y)), least.pow(y) - size)
     grown = torch.where((y < 0) & (da >= a), INF, grown)
-    of_power = torch.where(dy == 0, 0.0, size * torch.expm1(a.log().abs() * dy))
-    return grown + of_power
+    # A negative number has powers at integers alone.
+    grown = torch.where((y != y.floor()) & (xs[0] - da < 0), INF, grown)
+    of_power = torch.where(
+        xs[0] - da > 0, (size + grown) * torch.expm1(torch.maximum(most.log().abs(), least.log().abs()) * dy), INF
+    )
+    return grown + torch.where(dy == 0, 0.0, of_power)
 
 
 def _mod_error(sure: bool, x: Tensor, xs: Sequence[Tensor], ds: Sequence[Tensor]) -> Tensor:

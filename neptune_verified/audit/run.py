@@ -9,6 +9,7 @@ import math
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,9 @@ def audit(
     if search:
         from neptune_verified.audit.search import search as look
 
-        found = look(auditor, dict(sizes or {}), search, lambda n: progress and progress(f"search {n}", total - 1, total))
+        found = look(
+            auditor, dict(sizes or {}), search, lambda n: progress and progress(f"search {n}", total - 1, total)
+        )
         result.searched = found.tried
         for given in found.worst:
             _take(result, auditor, given)
@@ -113,10 +116,9 @@ def _take(result: AuditResult, auditor: Auditor, given: Inputs) -> None:
 
 
 def machine(device: torch.device) -> dict[str, str]:
-    import triton
-
     gpu = torch.cuda.get_device_name() if device.type == "cuda" else "none"
-    return {"gpu": gpu, "torch": torch.__version__, "triton": triton.__version__, "python": platform.python_version()}
+    tools = {"torch": torch.__version__, "triton": version("triton"), "python": platform.python_version()}
+    return {"gpu": gpu, **tools}
 
 
 @dataclass

@@ -40,7 +40,9 @@ def search(
     """Try that many inputs. The same seed finds the same inputs on the same machine."""
     g = Generator().manual_seed(seed)
     program = auditor.subject.program
-    options = default_sizes(program, True, sizes) if auditor.device.type == "cpu" else default_sizes(program, False, sizes)
+    options = (
+        default_sizes(program, True, sizes) if auditor.device.type == "cpu" else default_sizes(program, False, sizes)
+    )
     known: list[tuple[float, int, Inputs]] = []  # the number breaks ties: the first found stays
 
     def take(given: Inputs) -> bool:
