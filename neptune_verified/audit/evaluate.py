@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neptune_verified.ir.expr import FLOATS, Axis, Const, Expr, Op, Read, Reduce, Size
+from neptune_verified.ir.expr import FLOATS, REDUCERS, Axis, Const, Expr, Op, Read, Reduce, Size
 from neptune_verified.ir.interpret import Evaluator as Lengths
 from neptune_verified.ir.program import Program, Stage
 
@@ -54,9 +54,15 @@ class Arithmetic(ABC):
     @abstractmethod
     def apply(self, e: Op, args: Sequence[Value]) -> Value: ...
 
+    def neutral(self, e: Reduce) -> Value:
+        """A reduction over nothing."""
+        found = REDUCERS[e.reducer].neutral(e.dtype)
+        assert isinstance(found, Const)
+        return self.number(float(found.value), e.dtype)
+
     @abstractmethod
     def reduce(self, e: Reduce, v: Value, dims: tuple[int, ...], stage: str) -> Value:
-        """Over the trailing ``dims``, which have their full extents."""
+        """Over the trailing ``dims``, which have their full extents, none of them 0."""
 
     @abstractmethod
     def contract(
@@ -221,18 +227,22 @@ class Evaluator:
 
     def _reduce(self, e: Reduce, frame: Frame, stage: str) -> Value:
         extents = tuple(max(0, self.lengths.integer(a.extent)) for a in e.axes)
+        if 0 in extents:
+            return self.arithmetic.neutral(e)
         inner = Frame(frame.axes + e.axes, frame.values + tuple(map(self.range, extents)), frame)
         parts = _factors(e.body) if e.reducer == "sum" and e.dtype in FLOATS else [e.body]
-        if len(parts) > 1:
-            return self._contract(e, parts, inner, len(frame.axes), stage)
         n = len(frame.axes)
+        if len(parts) > 1:
+            factors = [self.eval(p, inner, stage) for p in parts]
+            if not any(bool(f.x.isinf().any()) for f in factors):
+                return self._contract(e, parts, factors, inner, n, stage)
+            # An infinity times a sum is not the sum of its products.
         value = self.eval(e.body, inner, stage)
         own = value.x.shape[:n] if value.x.ndim else (1,) * n
         full = value.view(lambda x: x.expand(own + extents))
         return self.arithmetic.reduce(e, full, tuple(range(n, n + len(extents))), stage)
 
-    def _contract(self, e: Reduce, parts: list[Expr], inner: Frame, n: int, stage: str) -> Value:
-        factors = [self.eval(p, inner, stage) for p in parts]
+    def _contract(self, e: Reduce, parts: list[Expr], factors: list[Value], inner: Frame, n: int, stage: str) -> Value:
         letters = [chr(ord("a") + k) for k in range(len(inner.axes))]
         sizes = [len(v) for v in inner.values]
         used: set[int] = set()

@@ -20,7 +20,7 @@ from neptune_verified.audit import exact_ops
 from neptune_verified.audit.evaluate import Arithmetic, Value
 from neptune_verified.audit.formats import FORMATS, holds
 from neptune_verified.audit.structure import Structure
-from neptune_verified.ir.expr import FLOATS, INTS, REDUCERS, Const, Expr, Op, Reduce
+from neptune_verified.ir.expr import FLOATS, INTS, Expr, Op, Reduce
 from neptune_verified.ir.interpret import Evaluator as Lengths
 from neptune_verified.ir.program import Program
 
@@ -114,11 +114,6 @@ class Exact(Arithmetic):
     # ------------------------------------------------------------------------------------------ reductions
 
     def reduce(self, e: Reduce, v: Value, dims: tuple[int, ...], stage: str) -> Value:
-        if not v.x.numel() and 0 in (v.x.shape[k] for k in dims):
-            neutral = REDUCERS[e.reducer].neutral(e.dtype)
-            assert isinstance(neutral, Const)
-            shape = [n for k, n in enumerate(v.x.shape) if k not in dims]
-            return self.number(float(neutral.value), e.dtype).view(lambda x: x.expand(shape))
         n = math.prod(v.x.shape[k] for k in dims)
         if e.reducer in ("max", "min", "any", "all"):
             return self._extremum(e, v, dims, stage, n)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from neptune_verified.audit.evaluate import Arithmetic, Value
 from neptune_verified.audit.exact_ops import COMPARISONS, INTEGERS, LOGIC
-from neptune_verified.ir.expr import INTS, REDUCERS, Const, Expr, Op, Reduce
+from neptune_verified.ir.expr import INTS, Expr, Op, Reduce
 
 _LOGIC: dict[str, Callable[..., Tensor]] = dict(
     zip(LOGIC, (torch.logical_and, torch.logical_or, torch.logical_not), strict=True)
@@ -64,11 +64,6 @@ class Typed(Arithmetic):
 
     def reduce(self, e: Reduce, v: Value, dims: tuple[int, ...], stage: str) -> Value:
         dtype = torch_type(e.dtype)
-        if 0 in (v.x.shape[k] for k in dims):
-            neutral = REDUCERS[e.reducer].neutral(e.dtype)
-            assert isinstance(neutral, Const)
-            shape = [n for k, n in enumerate(v.x.shape) if k not in dims]
-            return self.number(float(neutral.value), e.dtype).view(lambda x: x.expand(shape))
         flat = v.x.reshape(*v.x.shape[: dims[0]], -1)
         reduced: dict[str, Callable[[], Tensor]] = {
             "sum": lambda: flat.sum(-1, dtype=dtype),
