@@ -5,14 +5,13 @@ The pipeline, which reads as its table of contents: fuse -> verify -> lower to t
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from neptune_verified.errors import VerificationError
+from neptune_verified.folders import write_folder
 from neptune_verified.fusion.fuse import fuse
 from neptune_verified.ir.example import example_text
 from neptune_verified.ir.loops import LoopProgram
@@ -80,7 +79,7 @@ class Kernel:
 
         Raises FileExistsError for a folder that holds other files, OSError where it cannot be written."""
         version = SEMANTICS_VERSION
-        files = {
+        files: dict[str, str | bytes] = {
             "program.json": program_to_json(self.program),
             "loop.json": loops_to_json(self.loops, version),
             "kernel.py": self.source,
@@ -89,30 +88,7 @@ class Kernel:
         }
         if self.certificate is not None:
             files["certificate.json"] = certificate_to_json(self.certificate)
-        return write_folder(Path(folder), files)
-
-
-def write_folder(folder: Path, files: dict[str, str]) -> Path:
-    """Replace ``folder`` by one that holds ``files``, in one rename; a folder with strange files is left alone."""
-    if folder.exists() and (not folder.is_dir() or {p.name for p in folder.iterdir()} - OWN_FILES):
-        raise FileExistsError(f"{folder} holds other files: choose a new folder, or empty it")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        for name, text in files.items():
-            (fresh / name).write_text(text, encoding="utf-8")
-        fresh.chmod(0o755)
-        if folder.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-            folder.rename(old / "old")
-            fresh.rename(folder)
-            shutil.rmtree(old)
-        else:
-            fresh.rename(folder)
-    except OSError:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
-    return folder
+        return write_folder(Path(folder), files, OWN_FILES)
 
 
 def compile(

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import pytest
 
+from tests import browser as browsers
 from tests.assets.bert import REACTIONS, Activation, AssetMissing, Bert, activations, load
 
 
@@ -22,6 +23,15 @@ def absent(reason: str) -> NoReturn:
     if os.environ.get("STRICT") == "1":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def browser() -> str:
+    """A browser that runs without a window."""
+    found = browsers.find()
+    if found is None:
+        absent(f"no browser on PATH (one of {', '.join(browsers.NAMES)}): apt-get install chromium")
+    return found
 
 
 @pytest.fixture(scope="session")

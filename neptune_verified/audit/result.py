@@ -38,8 +38,8 @@ class Case:
 
     @property
     def of_bound(self) -> float:
-        """Error over bound; 0 where there is no bound or no error, infinite where the bound is 0."""
-        if self.bound is None or not self.error:
+        """Error over bound; 0 where there is no bound or no error, infinite where the bound is 0 and there is one."""
+        if self.bound is None or self.error == 0:
             return 0.0
         return self.error / self.bound if self.bound else math.inf
 
@@ -163,7 +163,8 @@ class AuditResult:
 
 def _case(c: Case) -> dict[str, Any]:
     numbers = {k: plain(getattr(c, k)) for k in ("have", "want", "error", "ulps")}
-    return {"sample": c.sample, "output": c.output, "index": list(c.index)} | numbers | {"bound": c.bound}
+    bound = None if c.bound is None else plain(c.bound)
+    return {"sample": c.sample, "output": c.output, "index": list(c.index)} | numbers | {"bound": bound}
 
 
 def _sample(s: Sample) -> dict[str, Any]:
@@ -172,7 +173,7 @@ def _sample(s: Sample) -> dict[str, Any]:
         "origin": s.origin,
         "family": s.family,
         "shapes": {k: list(v) for k, v in s.shapes.items()},
-        "scalars": s.scalars,
+        "scalars": {k: plain(v) for k, v in s.scalars.items()},
         "notes": list(s.notes),
         "worst": [_case(c) for c in s.worst],
         "rows": [{"output": o, "row": list(r), "rms": plain(x)} for o, r, x in s.rows],

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Template
 from markupsafe import Markup, escape
 
 from neptune_verified.report import lines, steps
 from neptune_verified.report.model import Report
+from neptune_verified.report.page import environment
 
 _SIGNS = (
     (re.compile(r" <= "), " ≤ "),
@@ -29,7 +29,6 @@ _SIGNS = (
 )
 _RANGE = re.compile(r"\b([a-z]+)_\{([^{}]*)\}")
 _POWER = re.compile(r"\b2\^(\d+)")
-_CLASSES = {"proved": "proved", "refuted": "refuted", "disagreement": "refuted"}
 
 
 def html(report: Report) -> str:
@@ -52,16 +51,8 @@ def html(report: Report) -> str:
 
 @cache
 def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("neptune_verified.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     filters: dict[str, Callable[..., object]] = {
         "mathematics": mathematics,
-        "look": look,
         "quantifier": lambda o: steps.quantifier_and_claim(o["statement"])[0],
         "claim": lambda o: steps.claim_lines(steps.quantifier_and_claim(o["statement"])[1]),
         "symbols": lambda o: list(steps.symbol_rows(o)),
@@ -69,9 +60,9 @@ def _template() -> Template:
         "counterexample": lines.counterexample_text,
         "example": lines.example_line,
     }
-    environment.filters.update(filters)
-    environment.globals["route_of"] = steps.route_of
-    return environment.get_template("report.html.j2")
+    found = environment("neptune_verified.report", filters)
+    found.globals["route_of"] = steps.route_of
+    return found.get_template("report.html.j2")
 
 
 def mathematics(text: str) -> Markup:
@@ -86,9 +77,4 @@ def mathematics(text: str) -> Markup:
     return Markup(_POWER.sub(r"2<sup>\1</sup>", below))
 
 
-def look(verdict: Any) -> str:
-    """The style of a verdict: one of three, whatever the text is."""
-    return _CLASSES.get(verdict, "open")
-
-
-__all__ = ["html", "look", "mathematics"]
+__all__ = ["html", "mathematics"]

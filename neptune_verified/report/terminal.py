@@ -38,37 +38,37 @@ def terminal(report: Report) -> Group:
 def _parts(r: Report) -> Iterator[RenderableType]:
     yield Text(r.coverage, style="bold")
     yield Text(r.summary())
-    yield from _heading("definition")
+    yield from heading("definition")
     yield _definition(r)
-    yield from _section("fused loop program", r.loops)
-    yield from _section("fusion", _fusion(r))
-    yield from _section("assumptions on inputs", map(text.fact_text, text.input_rows(r)))
-    yield from _section("derived facts", map(text.fact_text, text.derived_rows(r)))
-    yield from _section("replaced by the front end", r.notes)
-    yield from _section("roundings inserted", r.roundings)
-    yield from _section("kernel", text.kernel_lines(r))
-    yield from _section("the kernel's text, read back", text.text_lines(r))
-    yield from _heading("obligations")
+    yield from section("fused loop program", r.loops)
+    yield from section("fusion", _fusion(r))
+    yield from section("assumptions on inputs", map(text.fact_text, text.input_rows(r)))
+    yield from section("derived facts", map(text.fact_text, text.derived_rows(r)))
+    yield from section("replaced by the front end", r.notes)
+    yield from section("roundings inserted", r.roundings)
+    yield from section("kernel", text.kernel_lines(r))
+    yield from section("the kernel's text, read back", text.text_lines(r))
+    yield from heading("obligations")
     if not r.obligations:
-        yield _indented(text.NO_OBLIGATIONS)
+        yield indented(text.NO_OBLIGATIONS)
         return
-    yield _indented(f"each decided by {' and by '.join(ROUTES)}, times in ms; {_kinds(r)}", style="dim")
+    yield indented(f"each decided by {' and by '.join(ROUTES)}, times in ms; {_kinds(r)}", style="dim")
     for step in steps(r.obligations):
         yield from _step(step)
 
 
-def _heading(title: str) -> Iterator[Text]:
+def heading(title: str) -> Iterator[Text]:
     yield from (Text(), Text(title, style="bold cyan"))
 
 
-def _section(title: str, content: Iterable[str]) -> Iterator[Text | Padding]:
+def section(title: str, content: Iterable[str]) -> Iterator[Text | Padding]:
     found = list(content)
     if found:
-        yield from _heading(title)
-        yield from (_indented(line) for line in found)
+        yield from heading(title)
+        yield from (indented(line) for line in found)
 
 
-def _indented(line: str, by: int = 2, style: str = "") -> Padding:
+def indented(line: str, by: int = 2, style: str = "") -> Padding:
     """Continuation lines of what is too wide stand under its first word."""
     own = len(line) - len(line.lstrip())
     return Padding(Text(line.lstrip(), style=style), (0, 0, 0, by + own), expand=False)
@@ -103,7 +103,7 @@ def _kinds(r: Report) -> str:
 
 
 def _step(step: Step) -> Iterator[RenderableType]:
-    yield from (Text(), _indented(step.title, style="bold"))
+    yield from (Text(), indented(step.title, style="bold"))
     table = _table("claim", "id", *ROUTES)
     for o in step.obligations:
         style = _STYLES.get(o["verdict"], "yellow")
@@ -134,7 +134,7 @@ def _answer(o: Mapping[str, Any], route: str) -> Text:
 def _list(title: str, entries: tuple[Used, ...], users: bool) -> Iterator[RenderableType]:
     """Each entry once, with the obligations that use it where these are not all of the step and ``users`` asks for them,
     or where the step has another entry of that name."""
-    yield _indented(title, 4, "dim")
+    yield indented(title, 4, "dim")
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     names = Counter(entry.text.split()[0] for entry in entries)
     for entry in entries:

@@ -1,87 +1,24 @@
-"""The HTML report in a real browser without a window: nothing is wider than a phone, nothing is logged, both themes.
-
-The page is shown unchanged in a frame of the wanted size; a script of the page around it measures.
-"""
+"""The HTML report in a real browser without a window: nothing is wider than a phone, nothing is logged, both themes."""
 
 from __future__ import annotations
 
-import html
-import json
-import re
-import shutil
 import struct
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conftest import absent
+from tests.browser import SIZES, framed, logged, measurer, pages_on_paper, run, themes
 from tests.report.examples import REPORTS, everywhere, fused
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 LONG = "an_unbroken_name_of_a_stage_" * 12
 
-MEASURE = """
-const frame = document.querySelector('iframe'), page = frame.contentDocument, view = frame.contentWindow;
-const width = view.innerWidth, all = [...page.querySelectorAll('body *')];
-const inside = e => e.closest('pre') || e.closest('thead');
-const measure = () => ({
-  inner: width,
-  scroll: page.documentElement.scrollWidth,
-  wide: all.filter(e => !inside(e) && e.getBoundingClientRect().right > width + 0.5).map(e => e.outerHTML.slice(0, 80)),
+measured = measurer(
+    "pre, thead",
+    """
   claims: Math.min(width, ...[...page.querySelectorAll('.claim')].map(e => e.clientWidth)),
-  details: page.querySelectorAll('details').length,
   pre: [...page.querySelectorAll('pre')].map(e => [e.clientWidth, e.scrollWidth]),
-  paper: view.getComputedStyle(page.body).backgroundColor,
-  coverage: page.querySelector('.coverage').getBoundingClientRect().top,
-  scripts: page.scripts.length,
-});
-const folded = measure();
-page.querySelectorAll('details').forEach(e => e.open = true);
-document.title = JSON.stringify([folded, measure()]);
-"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> str:
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None:
-        absent(f"no browser on PATH (one of {', '.join(NAMES)}): apt-get install chromium")
-    return found
-
-
-def run(browser: str, folder: Path, page: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Show a page. The profile is a folder of its own, so that browsers that run at the same time do not meet."""
-    path = folder / "page.html"
-    path.write_text(page, encoding="utf-8")
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr"]
-    command += [f"--user-data-dir={folder / 'profile'}", "--force-device-scale-factor=1", *options, path.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-
-
-def framed(page: str, width: int, height: int, script: str = "") -> str:
-    """The page in a frame, since a browser's window does not become as narrow as a phone."""
-    frame = f'<iframe style="border:0;width:{width}px;height:{height}px" srcdoc="{html.escape(page)}"></iframe>'
-    load = f"<script>document.querySelector('iframe').onload = () => {{{script}}}</script>" if script else ""
-    return f'<!doctype html><meta name="color-scheme" content="light dark"><style>body{{margin:0}}</style>{frame}{load}'
-
-
-def measured(browser: str, folder: Path, page: str, width: int, height: int, *options: str) -> list[dict[str, Any]]:
-    """What the frame measures, first as the page comes, then with everything unfolded; fails on a logged message."""
-    done = run(browser, folder, framed(page, width, height, MEASURE), "--dump-dom", *options)
-    assert not logged(done), logged(done)
-    title = re.search(r"<title>(.*?)</title>", done.stdout, re.DOTALL)
-    assert title, done.stdout[:500]
-    found: list[dict[str, Any]] = json.loads(html.unescape(title[1]))
-    return found
-
-
-def logged(done: subprocess.CompletedProcess[str]) -> list[str]:
-    return [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-
-
-SIZES = pytest.mark.parametrize(("width", "height"), [(360, 800), (1280, 900)], ids=["phone", "desk"])
+""",
+)
 
 
 @SIZES
@@ -110,12 +47,8 @@ def test_long_names_make_nothing_wider(width: int, height: int, browser: str, tm
 
 
 def test_light_and_dark(browser: str, tmp_path: Path) -> None:
-    papers = [
-        measured(browser, tmp_path / name, fused().html(), 360, 800, f"--blink-settings=preferredColorScheme={scheme}")
-        for name, scheme in (("dark", 0), ("light", 1))
-        if not (tmp_path / name).mkdir()  # type: ignore[func-returns-value]
-    ]
-    assert [m[0]["paper"] for m in papers] == ["rgb(13, 17, 23)", "rgb(255, 255, 255)"]
+    papers = [m["paper"] for m in themes(measured, browser, tmp_path, fused().html())]
+    assert papers == ["rgb(13, 17, 23)", "rgb(255, 255, 255)"]
 
 
 @SIZES
@@ -131,12 +64,11 @@ def test_it_can_be_drawn(width: int, height: int, browser: str, tmp_path: Path) 
 
 def test_paper_shows_what_is_folded(browser: str, tmp_path: Path) -> None:
     """Unfolding beforehand makes the printed report no longer."""
-    sizes = []
-    for name, page in (("folded", fused().html()), ("open", fused().html().replace("<details>", "<details open>"))):
-        folder, paper = tmp_path / name, tmp_path / f"{name}.pdf"
-        folder.mkdir()
-        run(browser, folder, page, f"--print-to-pdf={paper}", "--no-pdf-header-footer")
-        sizes.append(paper.read_bytes().count(b"/Type /Page\n") or paper.read_bytes().count(b"/Type/Page"))
+    folded = fused().html()
+    sizes = [
+        pages_on_paper(browser, tmp_path / "folded", folded),
+        pages_on_paper(browser, tmp_path / "open", folded.replace("<details>", "<details open>")),
+    ]
     assert sizes[0] == sizes[1] > 3
 
 

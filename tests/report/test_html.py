@@ -20,7 +20,7 @@ from neptune_verified.report.lines import NO_OBLIGATIONS
 from tests.report.examples import REPORTS, STRANGE, everywhere, fused, not_fused, not_verified, refuted
 from tests.report.page import Element, read
 
-STYLE = Path(neptune_verified.report.__file__).parent / "templates" / "report.css.j2"
+STYLE = Path(neptune_verified.report.__file__).parent / "templates" / "page.css.j2"
 
 
 def shown(text: str) -> str:
