@@ -53,7 +53,8 @@ def search(
     starts = [(f, n) for n in options for f in FAMILIES]
     order = torch.randperm(len(starts), generator=g).tolist()
     for k in order[: max(1, tries // 3)]:
-        take(auditor.in_range(*starts[k], seed))
+        family, lengths = starts[k]
+        take(auditor.in_range(family, lengths, seed))
     while len(known) < tries and max(k[0] for k in known) < math.inf:
         best = sorted(known, reverse=True)[:STARTS]
         parent = best[_draw(g, len(best))][2]
