@@ -2,7 +2,7 @@
 
 A bound is a running error analysis (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section 3.3): an error
 that is there already goes through each operation as its derivative says, and each operation adds its own rounding, in
-the types and in the order of accumulation of the fused program (``structure``). It is of first order in sums and
+the types and in the order of accumulation of the fused program (``accumulation``). It is of first order in sums and
 products of roundoffs; through ``exp``, ``log``, quotients and powers the errors go as they are. A bound is infinite, so
 that nothing is claimed, where a comparison or a conversion to an integer depends on rounding, and where a value may
 leave the finite range of its type. NaN stands for *undefined*.
@@ -19,7 +19,7 @@ from torch import Tensor
 from neptune_verified.audit import exact_ops
 from neptune_verified.audit.evaluate import Arithmetic, Value
 from neptune_verified.audit.formats import FORMATS, holds
-from neptune_verified.audit.structure import Structure
+from neptune_verified.audit.accumulation import Accumulation
 from neptune_verified.ir.expr import FLOATS, INTS, Expr, Op, Reduce
 from neptune_verified.ir.interpret import Evaluator as Lengths
 from neptune_verified.ir.program import Program
@@ -28,12 +28,12 @@ NARROW = ("float16", "bfloat16")
 
 
 class Exact(Arithmetic):
-    """``structure`` says how each sum is accumulated; None computes values without bounds."""
+    """``accumulation`` says how each sum is accumulated; None computes values without bounds."""
 
     def __init__(
-        self, program: Program, sizes: Mapping[str, float], device: torch.device, structure: Structure | None
+        self, program: Program, sizes: Mapping[str, float], device: torch.device, accumulation: Accumulation | None
     ) -> None:
-        self.device, self.lengths, self.structure = device, Lengths({}, sizes), structure
+        self.device, self.lengths, self.accumulation = device, Lengths({}, sizes), accumulation
         self.bodies = {s.name: s.body for s in program.stages}
         #: Whether some finite value may be beyond the largest of its type.
         self.overflow = torch.zeros((), dtype=torch.bool, device=device)
@@ -57,7 +57,7 @@ class Exact(Arithmetic):
 
     def rounded(self, v: Value, dtype: str, roundings: float | Tensor) -> Value:
         """``v`` after that many roundings of its own size to ``dtype``."""
-        if self.structure is None:
+        if self.accumulation is None:
             return Value(v.x)
         f = FORMATS[dtype]
         size = v.x.abs()
@@ -71,7 +71,7 @@ class Exact(Arithmetic):
 
     def claimed(self, v: Value, dtype: str) -> Value:
         """An infinite value is exact unless its bound is infinite; a value that may overflow has no bound."""
-        if v.d is None or self.structure is None:
+        if v.d is None or self.accumulation is None:
             return Value(v.x)
         finite = v.x.isfinite()
         d = v.d.nan_to_num(nan=math.inf, posinf=math.inf)
@@ -104,7 +104,7 @@ class Exact(Arithmetic):
             x = exact_ops.INTEGERS[e.name](*(a.x for a in args))
             unsure = [a.d for a in args if a.d is not None]
             return Value(x, sum(unsure[1:], unsure[0]).broadcast_to(x.shape) if unsure else None)
-        x, d, roundings = exact_ops.apply(e, args, self.bodies if self.structure is not None else None)
+        x, d, roundings = exact_ops.apply(e, args, self.bodies if self.accumulation is not None else None)
         if e.dtype not in FLOATS:
             return Value(x, d)
         if roundings is None:  # nothing is computed: a choice, a sign
@@ -125,7 +125,7 @@ class Exact(Arithmetic):
         flat = v.view(lambda t: t.reshape(*t.shape[: dims[0]], n))
         if e.reducer == "prod":
             x = flat.x.prod(-1)
-            if e.dtype in INTS or self.structure is None:
+            if e.dtype in INTS or self.accumulation is None:
                 return Value(x, None if flat.d is None else flat.d.sum(-1))
             size = flat.x.abs()
             d = (size if flat.d is None else size + flat.d).prod(-1) - size.prod(-1)
@@ -136,7 +136,7 @@ class Exact(Arithmetic):
         return self._narrow(self.rounded(Value(x, self._absolute(x, d, log)), e.dtype, 8), e.dtype)
 
     def _absolute(self, x: Tensor, d: Tensor | None, roundings: float) -> Tensor | None:
-        if self.structure is None:
+        if self.accumulation is None:
             return None
         own = torch.where(x.isinf(), 0.0, roundings * FORMATS["float32"].roundoff).broadcast_to(x.shape)
         return own if d is None else d + own
@@ -163,10 +163,10 @@ class Exact(Arithmetic):
         )
 
     def _sum(self, e: Reduce, x: Tensor, v: Value, dims: tuple[int, ...], stage: str, n: int) -> Value:
-        if self.structure is None:
+        if self.accumulation is None:
             return Value(x)
         size, d = v.x.abs(), v.d
-        operand = self.structure.rounded(e)
+        operand = self.accumulation.rounded(e)
         if operand:  # what is rounded for a product is rounded for this sum too
             f = FORMATS[operand]
             own = torch.where(v.x == 0, 0.0, size * f.roundoff + f.tiny)
@@ -180,14 +180,14 @@ class Exact(Arithmetic):
         self, e: Reduce, parts: Sequence[Expr], factors: Sequence[Value], equation: str, times: int, stage: str
     ) -> Value:
         x = torch.einsum(equation, *(f.x for f in factors)) * times
-        if self.structure is None:
+        if self.accumulation is None:
             return Value(x)
         sizes = [f.x.abs() for f in factors]
         grown = list(sizes)
         sixteen = [
             p.args[0].dtype for p in parts if isinstance(p, Op) and p.name == "cast" and p.args[0].dtype in NARROW
         ]
-        target = self.structure.rounded(e)
+        target = self.accumulation.rounded(e)
         for k, (p, f) in enumerate(zip(parts, factors, strict=True)):
             if f.d is not None:
                 grown[k] = grown[k] + f.d
@@ -202,13 +202,13 @@ class Exact(Arithmetic):
         d = d + plain * (steps * FORMATS[self.accumulated(e.dtype)].roundoff)
         return self._narrow(self.claimed(Value(x, d), e.dtype), e.dtype)
 
-    # ------------------------------------------------------------------------------------------ structure
+    # ------------------------------------------------------------------------------------------ accumulation
 
     def depth(self, stage: str, n: int) -> float:
-        return 0.0 if self.structure is None else self.structure.depth(stage, n)
+        return 0.0 if self.accumulation is None else self.accumulation.depth(stage, n)
 
     def repairs(self, stage: str) -> float:
-        return 0.0 if self.structure is None else self.structure.repairs.get(stage, 0.0)
+        return 0.0 if self.accumulation is None else self.accumulation.repairs.get(stage, 0.0)
 
     @staticmethod
     def accumulated(dtype: str) -> str:

@@ -200,7 +200,7 @@ class Auditor:
 
     def reference(self, given: Inputs) -> Reference:
         sizes = self.sizes(given)
-        exact = Exact(self.subject.program, sizes, self.device, self.subject.structure)
+        exact = Exact(self.subject.program, sizes, self.device, self.subject.accumulation)
         values = outputs(Evaluator(self.subject.program, given.tensors, sizes, exact), self.limit)
         return Reference(values, bool(exact.overflow))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from neptune_verified.audit.structure import Structure, structure_of
+from neptune_verified.audit.accumulation import Accumulation, accumulation_of
 from neptune_verified.audit.typed import torch_type
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.program import Program
@@ -34,7 +34,7 @@ class Subject:
     target: str
     source: str
     file: str
-    structure: Structure
+    accumulation: Accumulation
     launch: Callable[..., Any]
 
     @property
@@ -85,8 +85,8 @@ def subject_of(kernel: Kernel | str | Path) -> Subject:
         return _saved(Path(kernel))
     certificate, loops = kernel.certificate, kernel.loops
     file = "proved, as the compiler wrote it" if certificate else "NOT VERIFIED"
-    structure = structure_of(loops, kernel.source, kernel.roundings)
-    return Subject(kernel.program, loops, kernel.target, kernel.source, file, structure, kernel)
+    accumulation = accumulation_of(loops, kernel.source, kernel.roundings)
+    return Subject(kernel.program, loops, kernel.target, kernel.source, file, accumulation, kernel)
 
 
 def _saved(folder: Path) -> Subject:
@@ -102,7 +102,7 @@ def _saved(folder: Path) -> Subject:
     loops = loops_from_json(texts["loop.json"], program, SEMANTICS_VERSION, str(folder / "loop.json"))
     file, roundings = _certificate(folder, kernel.source)
     return Subject(
-        program, loops, kernel.target, kernel.source, file, structure_of(loops, kernel.source, roundings), kernel
+        program, loops, kernel.target, kernel.source, file, accumulation_of(loops, kernel.source, roundings), kernel
     )
 
 

@@ -17,7 +17,7 @@ from neptune_verified.audit import exact_ops
 from neptune_verified.audit.evaluate import Evaluator, Value, outputs
 from neptune_verified.audit.exact import Exact
 from neptune_verified.audit.formats import FORMATS, ROUNDINGS
-from neptune_verified.audit.structure import Structure
+from neptune_verified.audit.accumulation import Accumulation
 from neptune_verified.audit.typed import Typed, torch_type
 from neptune_verified.frontend.te import from_te
 from neptune_verified.ir.expr import FLOATS, Op, op, var
@@ -56,7 +56,7 @@ def test_values_are_those_of_the_interpreter(name: str, limit: int, M: int, N: i
     p = program(name)
     for arrays, sizes, scalars in drawn(name, M, N):
         want = run_program(p, arrays, scalars)
-        found = outputs(Evaluator(p, tensors(p, arrays), sizes, Exact(p, sizes, CPU, Structure())), limit)
+        found = outputs(Evaluator(p, tensors(p, arrays), sizes, Exact(p, sizes, CPU, Accumulation())), limit)
         for output, value in found.items():
             np.testing.assert_allclose(value.x.numpy(), want[output], rtol=1e-9, atol=1e-12)
 
@@ -66,7 +66,7 @@ def test_the_definition_in_its_own_types_is_within_its_bound(name: str) -> None:
     p = program(name)
     for arrays, sizes, _ in drawn(name, 3, 40):
         given = tensors(p, arrays)
-        exact = outputs(Evaluator(p, given, sizes, Exact(p, sizes, CPU, Structure())), 1 << 30)
+        exact = outputs(Evaluator(p, given, sizes, Exact(p, sizes, CPU, Accumulation())), 1 << 30)
         typed = outputs(Evaluator(p, given, sizes, Typed(CPU)), 1 << 30)
         for output, value in exact.items():
             want = value.x.double()

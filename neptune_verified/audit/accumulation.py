@@ -19,7 +19,7 @@ _OPERAND = re.compile(r"(\w+): an operand of a dot is rounded to (\w+)")
 
 
 @dataclass(frozen=True)
-class Structure:
+class Accumulation:
     """``repairs``: for each carried reduction, the roundings of one repair. ``tiles``: the least and the greatest length
     of a tile. ``operands``: reduced extents -> the 16-bit type to which a factor of such a sum is rounded."""
 
@@ -43,7 +43,7 @@ class Structure:
         return self.operands.get(tuple(a.extent for a in e.axes))
 
 
-def structure_of(loops: LoopProgram, source: str, roundings: Iterable[str]) -> Structure:
+def accumulation_of(loops: LoopProgram, source: str, roundings: Iterable[str]) -> Accumulation:
     """From the loop program, the text of kernel.py, and the certificate's roundings."""
     repairs = {
         c.name: sum(ROUNDINGS.get(x.name, 0.0) for x in subterms(c.repair.h) if isinstance(x, Op)) if c.repair else 0.0
@@ -58,7 +58,7 @@ def structure_of(loops: LoopProgram, source: str, roundings: Iterable[str]) -> S
         e = found and (bodies.get(found[1]) or carried.get(found[1]))
         if found and isinstance(e, Reduce):
             operands[tuple(a.extent for a in e.axes)] = found[2]
-    return Structure(repairs, tiles_of(source), operands)
+    return Accumulation(repairs, tiles_of(source), operands)
 
 
 def tiles_of(source: str) -> tuple[int, int]:
