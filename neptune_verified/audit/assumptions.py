@@ -135,8 +135,8 @@ def respecting(t: Tensor, x: TorchTensor, program: Program) -> TorchTensor:
     kept = x == -math.inf if t.dtype in FLOATS else torch.zeros((), dtype=torch.bool)
     if mine.keys() & {"positive", "nonnegative"} or mine.get("at_least", -1) >= 0:
         x = x.abs()
-    if "at_least" in mine and mine["at_least"] > 0:
-        x = x + math.ceil(mine["at_least"]) if t.dtype in INTS else x + mine["at_least"]
+    if mine.get("at_least", 0) > 0 and t.dtype in FLOATS:
+        x = x + mine["at_least"]
     bound = mine.get("bounded")
     if bound is not None and t.dtype in FLOATS:
         most = float(x.masked_fill(kept, 0.0).abs().max()) if x.numel() else 0.0

@@ -78,13 +78,13 @@ def structure(program: Program) -> Structure:
 
 def _reduced(program: Program) -> dict[str, set[int]]:
     """For each input and stage: the dimensions whose index is a reduction's, in some stage that reads it or later."""
-    found: dict[str, set[int]] = {t.name: set() for t in program.inputs} | {s.name: set() for s in program.stages}
+    names = [*(t.name for t in program.inputs), *(s.name for s in program.stages)]
+    found: dict[str, set[int]] = {name: set() for name in names}
     for s in reversed(program.stages):
         kept = {a for k, a in enumerate(s.axes) if k not in found[s.name]}
         for x in subterms(s.body):
-            for k, i in enumerate(x.indices) if isinstance(x, Read) else ():
-                if i.free - kept:  # axes of reductions, or axes that are reduced later
-                    found[x.tensor].add(k)
+            if isinstance(x, Read):  # by axes of reductions, or axes that are reduced later
+                found[x.tensor] |= {k for k, i in enumerate(x.indices) if i.free - kept}
     return found
 
 
