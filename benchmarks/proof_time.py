@@ -9,7 +9,6 @@ of earlier answers is emptied before. Each figure is the smaller of two runs.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import inspect
 import tempfile
 import time
@@ -25,6 +24,7 @@ import neptune_verified as nv
 from neptune_verified.fusion.fuse import fuse
 from neptune_verified.proofs.cache import Cache
 from neptune_verified.proofs.kernel import Prover, VerifiedProgram, forget, verify
+from neptune_verified.user_files import load_file
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 Graph = tuple[list[te.Tensor], list[te.Tensor]]
@@ -109,17 +109,14 @@ def examples() -> Iterator[tuple[str, nv.Program]]:
     for path in sorted(EXAMPLES.glob("*.py")):
         module = load(path)
         for name, function in inspect.getmembers(module, inspect.isfunction):
-            if function.__module__ == module.__name__ and not name.startswith("_"):
+            peer = "program" in inspect.signature(function).parameters
+            if function.__module__ == module.__name__ and not name.startswith("_") and not peer:
                 yield f"{path.stem}.{name}", nv.Program.from_te(*function(), name=name)
 
 
 def load(path: Path) -> ModuleType:
     """A module by its file: benchmarks has files of the same names."""
-    spec = importlib.util.spec_from_file_location(f"example_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_file(path, f"example_{path.stem}")
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from peers import flex, sdpa  # noqa: F401 (for `audit --against flex,sdpa`)
 from tvm import te, tirx
 
 import neptune_verified as nv

@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from peers import flex, sdpa  # noqa: F401 (for `audit --against flex,sdpa`)
 from tvm import te, tirx
 
 import neptune_verified as nv

@@ -32,6 +32,7 @@ _HOMES = {
     "check": "neptune_verified.proofs.check",
     "merge": "neptune_verified.merging",
     "merge_report": "neptune_verified.merging",
+    "record": "neptune_verified.audit.recording",
     "prove_repair": "neptune_verified.repairs",
     "derive_repair": "neptune_verified.repairs",
     "prove_reducer": "neptune_verified.reducers",
@@ -41,6 +42,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from neptune_verified.audit.recording import record
     from neptune_verified.errors import ShapeError, UnsupportedProgram, VerificationError
     from neptune_verified.frontend.te import (
         at_least,
@@ -84,6 +86,7 @@ __all__ = [
     "positive",
     "prove_reducer",
     "prove_repair",
+    "record",
     "verify",
 ]
 

@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from neptune_verified.user_files import UsageError, load_function, load_object, user_error
+
 app = typer.Typer(
     help="A verification-first tensor compiler: chains of reductions fused into one Triton kernel, with a proof.",
     no_args_is_help=True,
@@ -76,10 +78,6 @@ def _explained(e: Exception) -> tuple[str, Exit]:
 def _die(message: str, code: Exit) -> None:
     print(f"error: {message}", file=sys.stderr)
     raise SystemExit(int(code))
-
-
-class UsageError(Exception):
-    """What the user named does not exist or cannot be used; the message says the way out."""
 
 
 # ------------------------------------------------------------------------------------------------- commands
@@ -284,7 +282,9 @@ def examples() -> None:
     )
     for path in sorted(folder.glob("*.py")):
         for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and ast.get_docstring(node):
+            if not isinstance(node, ast.FunctionDef) or "program" in [a.arg for a in node.args.kwonlyargs]:
+                continue  # what is told the program's name is a peer of programs, not a definition
+            if not node.name.startswith("_") and ast.get_docstring(node):
                 summary = (ast.get_docstring(node) or "").splitlines()[0]
                 table.add_row(f"{_relative(path)}:{node.name}", summary)
     _console().print(table)
@@ -329,15 +329,15 @@ def read_definition(source: str, parameters: dict[str, Any]) -> tuple[Any, str]:
     from neptune_verified.ir.program import Program
 
     with record_lines() as lines:
-        build = _function(path, function)
+        build = load_function(path, function)
         try:
             result = build(**parameters)
         except TypeError as e:
             if f"{function}()" in str(e):
                 raise UsageError(f"{source}: {e}") from None
-            raise UsageError(_user_error(source, path, e)) from None
+            raise UsageError(user_error(source, path, e)) from None
         except Exception as e:
-            raise UsageError(_user_error(source, path, e)) from None
+            raise UsageError(user_error(source, path, e)) from None
     if isinstance(result, Program):
         return result, ""
     if not (isinstance(result, tuple) and len(result) == 2 and all(isinstance(x, list | tuple) for x in result)):
@@ -356,53 +356,12 @@ def _schedule(text: str | None) -> Any:
     path, _, name = text.rpartition(":")
     if not path or not name.isidentifier() or not Path(path).is_file():
         raise UsageError(f"--schedule {text}: it is none of {', '.join(UPDATES)}, nor a name in a file as FILE.py:NAME")
-    found, _ = _object(Path(path), name)
+    found, _ = load_object(Path(path), name)
     if not isinstance(found, Schedule) and not callable(found):
         raise UsageError(
             f"--schedule {text}: an nv.Schedule or a function from a program to one, got {type(found).__name__}"
         )
     return found
-
-
-def _function(path: Path, name: str) -> Any:
-    found, module = _object(path, name)
-    if not callable(found):
-        defined = [n for n, x in vars(module).items() if callable(x) and getattr(x, "__module__", "") == path.stem]
-        raise UsageError(f"{path} has no function {name!r}; it defines {', '.join(defined) or 'none'}")
-    return found
-
-
-def _object(path: Path, name: str) -> tuple[Any, Any]:
-    """What a file calls by this name (None if nothing), and the file as a module."""
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent.resolve()))
-    sys.modules.setdefault(spec.name, module)  # where dataclasses of the file look themselves up
-    try:
-        spec.loader.exec_module(module)
-    except Exception as e:
-        raise UsageError(_user_error(str(path), path, e)) from None
-    finally:
-        sys.path.pop(0)
-        if sys.modules.get(spec.name) is module:
-            del sys.modules[spec.name]
-    return getattr(module, name, None), module
-
-
-def _user_error(source: str, path: Path, e: Exception) -> str:
-    """The user's own exception, with the last line of the user's file that it passed through."""
-    line, step = 0, e.__traceback__
-    while step is not None:
-        if Path(step.tb_frame.f_code.co_filename).resolve() == path.resolve():
-            line = step.tb_lineno
-        step = step.tb_next
-    where = f"{path}:{line}" if line else source
-    text = (str(e).strip().splitlines() or [""])[0]
-    return f"{where}: {type(e).__name__}: {text}"
 
 
 def _check_writable(out: Path | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import math
 from functools import cache
@@ -13,6 +12,7 @@ import pytest
 import torch
 
 import neptune_verified as nv
+from neptune_verified.user_files import load_file
 
 #: Lanes beyond the lengths may overflow; numpy says so.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -39,11 +39,7 @@ SINKS = (
 
 @cache
 def module() -> Any:
-    spec = importlib.util.spec_from_file_location("operators", FILE)
-    assert spec is not None and spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
+    return load_file(FILE)
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from dataclasses import replace
 from functools import cache
@@ -22,6 +21,7 @@ from neptune_verified.proofs.facts import used
 from neptune_verified.proofs.kernel import Proved, Prover, Refused, VerifiedProgram, verify
 from neptune_verified.proofs.merge import merge_obligations, prove_merge
 from neptune_verified.proofs.verdict import Verdict
+from neptune_verified.user_files import load_file
 from tests.merge.programs import ROW, UNSTATED, WRONG, F, J, average, edited, right, x
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -92,10 +92,7 @@ def test_other_ways_to_write_it_are_proved_too() -> None:
 
 
 def example(name: str) -> Program:
-    found = importlib.util.spec_from_file_location("attention_example", EXAMPLES / "attention.py")
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    module = load_file(EXAMPLES / "attention.py")
     inputs, outputs = getattr(module, name)(H=2, D=16)
     return Program.from_te(inputs, outputs, name)
 
