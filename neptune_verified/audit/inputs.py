@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neptune_verified.audit.assumptions import place, size_violations, tensor_violations
-from neptune_verified.audit.files import Raw, raw_samples
+from neptune_verified.audit.files import Raw, is_value, raw_samples
 from neptune_verified.ir.expr import FLOATS, Size
 from neptune_verified.ir.interpret import Evaluator
 from neptune_verified.ir.printing import Printer
@@ -16,6 +16,8 @@ from neptune_verified.ir.program import Program, Tensor
 
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
+
+    from neptune_verified.audit.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -51,24 +53,71 @@ def from_file(
 
     Raises ValueError, in one line, for whatever does not fit the definition."""
     path = Path(path)
+    samples = raw_samples(path, single=len(program.inputs) == 1)
+    return _each(program, samples, str(path), path.name, device, scalars or {})
+
+
+def from_samples(
+    program: Program,
+    given: Recording | Mapping[str, Any] | Sequence[Any],
+    device: str = "cpu",
+    scalars: Mapping[str, float | int] | None = None,
+) -> Iterator[Inputs]:
+    """What ``from_file`` takes, in memory: a recording, tensors by name or in the order of the inputs, or a list of such,
+    in which files are named by their paths. Raises ValueError for whatever does not fit the definition."""
+    from neptune_verified.audit.recording import Recording
+
+    if isinstance(given, Recording):
+        if not given.samples:
+            raise ValueError(f"nothing was recorded in {given.calls} calls: run the model inside `with nv.record()`")
+        samples = list(zip(given.samples, given.notes, strict=True))
+        return _each(program, samples, "recording", "recorded", device, scalars or {})
+    if isinstance(given, Mapping) or all(is_value(x) for x in given):
+        one = dict(given) if isinstance(given, Mapping) else list(given)
+        return _each(program, [(one, ())], "inputs", "given", device, scalars or {})
+    return _listed(program, given, device, scalars or {})
+
+
+def _listed(
+    program: Program, given: Sequence[Any], device: str, scalars: Mapping[str, float | int]
+) -> Iterator[Inputs]:
+    for k, x in enumerate(given):
+        if isinstance(x, str | Path):
+            yield from from_file(program, x, device, scalars)
+        elif isinstance(x, Mapping | list | tuple):
+            one = dict(x) if isinstance(x, Mapping) else list(x)
+            yield from _each(program, [(one, ())], f"inputs[{k}]", "given", device, scalars)
+        else:
+            raise ValueError(f"inputs[{k}] is {type(x).__name__}: give tensors by name, a list of tensors, or a file")
+
+
+def _each(
+    program: Program,
+    samples: Sequence[tuple[Raw, tuple[str, ...]]],
+    where: str,
+    family: str,
+    device: str,
+    scalars: Mapping[str, float | int],
+) -> Iterator[Inputs]:
+    """Each sample, and each element of a batch. ``where`` names their source in messages."""
     shaped = program.shape_sizes()
     free = [s.name for s in program.sizes if s.name not in shaped]
-    for name in scalars or ():
+    for name in scalars:
         if name not in free:
             raise ValueError(
                 f"{name!r} is no scalar of {program.name}: leave it out; those are {', '.join(free) or 'none'}"
             )
-    samples = raw_samples(path, single=len(program.inputs) == 1)
 
     def each() -> Iterator[Inputs]:
+        short = Path(where).name
         for k, (raw, notes) in enumerate(samples):
-            reader = _Reader(program, f"{path}[{k}]" if len(samples) > 1 else f"{path}", scalars or {}, [*notes])
+            reader = _Reader(program, f"{where}[{k}]" if len(samples) > 1 else where, scalars, [*notes])
             tensors, values = reader.read(raw)
             size = reader.batch(tensors)
             for b in (None,) if size is None else range(size):
                 at = ", ".join(str(x) for x in ([k] if len(samples) > 1 else []) + ([] if b is None else [b]))
                 chosen = tensors if b is None else {name: x[b] for name, x in tensors.items()}
-                yield reader.inputs(f"{path.name}[{at}]" if at else path.name, path.name, chosen, values, device)
+                yield reader.inputs(f"{short}[{at}]" if at else short, family, chosen, values, device)
 
     return each()
 

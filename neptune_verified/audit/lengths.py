@@ -15,18 +15,20 @@ from neptune_verified.ir.program import Program
 
 Env = dict[str, int | float]
 #: (lengths that are reduced, lengths of rows, of batches): the first of each kind gets the first number, and so on.
-#: More columns than rows, more rows than columns, whole tiles, one of each.
+#: More columns than rows, more rows than columns, whole tiles, one of each, more than 64 tiles.
 SMALL = (
     ((197, 135, 70), (17, 12, 9), (2, 1)),
     ((19, 11, 7), (141, 77, 70), (1, 2)),
     ((128, 64, 64), (3, 5, 7), (1, 1)),
     ((1, 1, 1), (1, 1, 1), (1, 1)),
+    ((4485, 67, 5), (2, 3, 4), (1, 1)),
 )
 LARGE = (
     ((2085, 1061, 530), (333, 200, 77), (2, 1)),
     ((700, 310, 150), (1500, 431, 201), (1, 2)),
     ((4096, 1024, 512), (128, 64, 64), (1, 1)),
     ((1, 1, 1), (1, 1, 1), (1, 1)),
+    ((16421, 67, 5), (33, 3, 4), (1, 1)),
 )
 TRIES = 500
 

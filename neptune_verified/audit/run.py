@@ -20,8 +20,10 @@ from torch import Tensor
 from neptune_verified.audit.budget import check_budget, checks
 from neptune_verified.audit.evaluate import Evaluator, Value, outputs
 from neptune_verified.audit.exact import Exact
-from neptune_verified.audit.generate import FAMILIES, default_sizes, generate
+from neptune_verified.audit.families import FAMILIES
+from neptune_verified.audit.generate import generate
 from neptune_verified.audit.inputs import Inputs, from_file, from_samples
+from neptune_verified.audit.lengths import default_sizes
 from neptune_verified.audit.measure import Errors
 from neptune_verified.audit.result import KERNEL, UNFUSED, AuditResult, OutputInfo, Sample
 from neptune_verified.audit.subject import Subject, subject_of
@@ -170,7 +172,7 @@ class Auditor:
                 raise ValueError("inputs and families exclude each other: families are generated")
             scalars = {k: v for k, v in sizes.items() if k not in program.shape_sizes()}
             read = from_file if isinstance(inputs, str | Path) else from_samples
-            for given in list(read(program, inputs, self.device, scalars)):
+            for given in list(read(program, inputs, str(self.device), scalars)):
                 yield given.name, partial(_same, given)
             return
         chosen = list(FAMILIES if families is None else families)
@@ -185,7 +187,7 @@ class Auditor:
         """Inputs of a family, made smaller until the definition stays within the finite range of its types, and until a
         bound follows for most elements: of scores in the millions, exponentials have no digit that is certain."""
         for scale in SCALES:
-            given = generate(self.subject.program, family, sizes, seed, self.device, scale)
+            given = generate(self.subject.program, family, sizes, seed, str(self.device), scale)
             if scale == SCALES[-1]:
                 break
             reference = self.reference(given)

@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Generator, Tensor
 
-from neptune_verified.audit.generate import FAMILIES, default_sizes, generate, respecting
+from neptune_verified.audit.assumptions import respecting
+from neptune_verified.audit.families import FAMILIES
+from neptune_verified.audit.generate import generate
 from neptune_verified.audit.inputs import Inputs
+from neptune_verified.audit.lengths import default_sizes
 
 if TYPE_CHECKING:
     from neptune_verified.audit.run import Auditor
@@ -77,12 +80,12 @@ def changed(auditor: Auditor, parent: Inputs, g: Generator) -> Inputs:
         change = CHANGES[_draw(g, len(CHANGES))]
         if change is _of_family:
             family = list(FAMILIES)[_draw(g, len(FAMILIES))]
-            other = generate(program, family, auditor.sizes(parent), _draw(g, 1 << 20), auditor.device, 1.0)
+            other = generate(program, family, auditor.sizes(parent), _draw(g, 1 << 20), str(auditor.device))
             y = _block(x, other.tensors[name].cpu().double(), g)
         else:
             y = change(x, g)
         tensors[name] = y.to(tensors[name].dtype).to(auditor.device)
-    return replace(parent, tensors=respecting(program, tensors))
+    return replace(parent, tensors={t.name: respecting(t, tensors[t.name], program) for t in program.inputs})
 
 
 # ---------------------------------------------------------------------------------------------- changes

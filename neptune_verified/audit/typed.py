@@ -64,7 +64,7 @@ class Typed(Arithmetic):
 
     def reduce(self, e: Reduce, v: Value, dims: tuple[int, ...], stage: str) -> Value:
         dtype = torch_type(e.dtype)
-        flat = v.x.reshape(*v.x.shape[: dims[0]], -1)
+        flat = v.x.reshape(*v.x.shape[: dims[0]], math.prod(v.x.shape[k] for k in dims))
         reduced: dict[str, Callable[[], Tensor]] = {
             "sum": lambda: flat.sum(-1, dtype=dtype),
             "prod": lambda: flat.prod(-1, dtype=dtype),
