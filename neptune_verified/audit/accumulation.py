@@ -15,6 +15,8 @@ from neptune_verified.audit.formats import ROUNDINGS
 from neptune_verified.ir.expr import Expr, Op, Reduce, subterms
 from neptune_verified.ir.loops import LoopProgram
 
+#: Streamed axes are x0, x1, ... in an emitted kernel.
+_STREAM = re.compile(r"BLOCK_X\d+")
 _OPERAND = re.compile(r"(\w+): an operand of a dot is rounded to (\w+)")
 
 
@@ -62,12 +64,13 @@ def accumulation_of(loops: LoopProgram, source: str, roundings: Iterable[str]) -
 
 
 def tiles_of(source: str) -> tuple[int, int]:
-    """The least and the greatest block among the tile configurations of a kernel file; (1, 1) where it has none."""
+    """The least and the greatest block of an axis that is streamed, among the tile configurations of a kernel file; (1, 1)
+    where it has none."""
     blocks: list[int] = []
     for node in ast.walk(ast.parse(source)) if "_KERNEL_CONFIGS" in source else ():
         if isinstance(node, ast.Assign) and any(
             isinstance(t, ast.Name) and t.id.endswith("_KERNEL_CONFIGS") for t in node.targets
         ):
             for configuration in ast.literal_eval(node.value).values():
-                blocks += configuration[0].values()
+                blocks += [n for name, n in configuration[0].items() if _STREAM.fullmatch(name)]
     return (min(blocks), max(blocks)) if blocks else (1, 1)
