@@ -251,6 +251,14 @@ def test_numbers_do_not_change() -> None:
     assert row == [0.7074387669563293, -1.135300636291504, -0.013490777462720871]
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_gets_the_same() -> None:
+    for family in FAMILIES:
+        here, there = (generate(attention(), family, {"M": 9, "N": 32}, device=d).tensors for d in ("cpu", "cuda"))
+        assert all(x.is_cuda and torch.equal(x.cpu(), here[n]) for n, x in there.items())
+
+
 @pytest.mark.parametrize("case", ["tight", "small and tight", "excluded zero", "impossible"])
 def test_bounds_between_numbers_of_the_type(case: str) -> None:
     i, j = axis("i", size("M")), axis("j", size("N"))
