@@ -217,10 +217,10 @@ class _Reader:
     def batch(self, tensors: Mapping[str, TorchTensor]) -> int | None:
         """The number of samples in a batch, None for a sample by itself."""
         more = {t.name: tensors[t.name].dim() - len(t.shape) for t in self.program.inputs}
-        if not all(n in (0, 1) for n in more.values()) or len(set(more.values())) > 1:
-            odd = next(
-                t for t in self.program.inputs if more[t.name] not in (0, 1) or more[t.name] != min(more.values())
-            )
+        odd = next((t for t in self.program.inputs if more[t.name] not in (0, 1)), None)
+        if odd is None and len(set(more.values())) > 1:
+            odd = next(t for t in self.program.inputs if more[t.name])
+        if odd is not None:
             shape = list(tensors[odd.name].shape)
             raise ValueError(
                 f"{self.file}: {odd.name} has shape {shape}, wanted {self.wanted(odd)}: "

@@ -71,7 +71,7 @@ def _function(path: Path, module: ModuleType, name: str) -> Peer:
     found = getattr(module, name, None)
     if callable(found):
         return found  # type: ignore[no-any-return]
-    what = f"{name} is a {type(found).__name__}, no function" if hasattr(module, name) else f"it has no {name!r}"
+    what = f"{name} is of type {type(found).__name__}, no function" if hasattr(module, name) else f"it has no {name!r}"
     there = ", ".join(functions(path, module)) or "none"
     raise UsageError(
         f"--against {name}: {path}: {what}; its functions are {there}; for another file write FILE.py:{name}"
