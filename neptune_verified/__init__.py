@@ -32,7 +32,8 @@ _HOMES = {
     "check": "neptune_verified.proofs.check",
     "merge": "neptune_verified.merging",
     "merge_report": "neptune_verified.merging",
-    "record": "neptune_verified.audit.recording",
+    "audit": "neptune_verified.auditing.run",
+    "record": "neptune_verified.auditing.recording",
     "prove_repair": "neptune_verified.repairs",
     "derive_repair": "neptune_verified.repairs",
     "prove_reducer": "neptune_verified.reducers",
@@ -42,7 +43,8 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from neptune_verified.audit.recording import record
+    from neptune_verified.auditing.recording import record
+    from neptune_verified.auditing.run import audit
     from neptune_verified.errors import ShapeError, UnsupportedProgram, VerificationError
     from neptune_verified.frontend.te import (
         at_least,
@@ -71,6 +73,7 @@ __all__ = [
     "UnsupportedProgram",
     "VerificationError",
     "at_least",
+    "audit",
     "bounded",
     "check",
     "compile",

@@ -1,6 +1,7 @@
 """The command line. Imports what a command needs when it runs, so that ``--help`` answers at once.
 
-Exit codes: 0 ok, 1 usage or input, 2 unsupported program, 3 refused, 4 disagreement or internal error.
+Exit codes: 0 ok, 1 usage or input, 2 unsupported program, 3 refused, 4 disagreement or internal error, 5 over its error
+budget.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Exit(IntEnum):
     UNSUPPORTED = 2
     REFUSED = 3
     INTERNAL = 4
+    OVER_BUDGET = 5
 
 
 def main() -> None:
@@ -43,16 +45,20 @@ def main() -> None:
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
+#: Options that take several values: ``--set A=1 B=2`` is ``--set A=1 --set B=2``.
+_REPEATED = ("--set", "--sizes", "--budget")
+
+
 def _spread(args: list[str]) -> list[str]:
-    """``--set A=1 B=2`` as ``--set A=1 --set B=2``, and ``--json F.json`` as ``--json --out F.json``."""
+    """Values of one option are spread, and ``--json F.json`` is ``--json --out F.json``."""
     result: list[str] = []
-    setting = False
+    option = ""
     for arg in args:
         if result[-1:] == ["--json"] and arg.endswith(".json"):
             result.append("--out")
-        if setting and "=" in arg and not arg.startswith("-") and result[-1] != "--set":
-            result.append("--set")
-        setting = arg == "--set" or (setting and not arg.startswith("-"))
+        if option and "=" in arg and not arg.startswith("-") and result[-1] != option:
+            result.append(option)
+        option = arg if arg in _REPEATED else "" if arg.startswith("-") else option
         result.append(arg)
     return result
 
@@ -179,6 +185,54 @@ def check(
     console.print(result.text(), markup=False, highlight=False)
     if not result.ok:
         raise typer.Exit(int(Exit.REFUSED))
+
+
+@app.command()
+def audit(
+    subject: Annotated[str, typer.Argument(metavar="DIR|FILE.py:FUNCTION", help="a compiled folder, or a definition")],
+    inputs: Annotated[
+        list[Path] | None, typer.Option(help=".pt, .npy, .npz or .safetensors; default: generated")
+    ] = None,
+    against: Annotated[
+        list[str] | None, typer.Option(metavar="[FILE.py:]NAME,...", help="callables to compare with: flex,sdpa")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for audit.json, audit.html and the worst inputs")] = None,
+    budget: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=LIMIT", help="relative_rms, max_ulps, flex, ... (docs/audit.md)")
+    ] = None,
+    sizes: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="a length or a scalar")] = None,
+    families: Annotated[list[str] | None, typer.Option(metavar="NAME,...", help="of generated inputs")] = None,
+    seeds: Annotated[int, typer.Option(help="draws of each family")] = 1,
+    search: Annotated[int, typer.Option(metavar="N", help="try N more inputs in looking for a bad one")] = 0,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="a parameter of FUNCTION and of peers")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="of FILE.py:FUNCTION; default: what is there")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="print JSON (docs/audit.md)")] = False,
+) -> None:
+    """Measure numerical errors against float64, beside peers; exit code 5 over the error budget."""
+    from neptune_verified.auditing.command import Options, run_audit
+    from neptune_verified.auditing.terminal import renderable
+
+    _check_writable(out)
+    options = Options(
+        subject, inputs or (), against or (), sizes or (), families or (), seeds, search, budget or (),
+        _parameters(set_ or []), target,
+    )  # fmt: skip
+    with _status(f"auditing {subject}") as status:
+        result = run_audit(options, lambda name, n, of: status.update(f"{name} ({n} of {of})" if of else name))
+    if json_:
+        import json
+
+        print(json.dumps(result.data(), indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        _console().print(renderable(result))
+    if out is not None:
+        folder = result.save(out)
+        if not json_:
+            _console().print(f"wrote {folder}", markup=False, highlight=False)
+    if not result.ok:
+        raise typer.Exit(int(Exit.OVER_BUDGET))
 
 
 @app.command()

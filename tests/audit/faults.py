@@ -52,7 +52,7 @@ FAULTS = {
                 1,
             ),
         ),
-        ("sorted",),
+        ("ramp",),
         ("all equal",),
     ),
     "a finite number for -inf": Fault(
@@ -64,8 +64,8 @@ FAULTS = {
     "a finite number for what is masked": Fault(
         "attention.py:causal",
         {"H": 1, "D": 16},
-        (('float("-inf")', "-30000.0", 0),),
-        ("dead rows",),
+        (('float("-inf")', "-10000.0", 0),),
+        ("very negative",),
         ("all equal",),
     ),
 }

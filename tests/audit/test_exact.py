@@ -13,12 +13,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neptune_verified.audit import exact_ops
-from neptune_verified.audit.evaluate import Evaluator, Value, outputs
-from neptune_verified.audit.exact import Exact
-from neptune_verified.audit.formats import FORMATS, ROUNDINGS
-from neptune_verified.audit.accumulation import Accumulation
-from neptune_verified.audit.typed import Typed, torch_type
+from neptune_verified.auditing import exact_ops
+from neptune_verified.auditing.accumulation import Accumulation
+from neptune_verified.auditing.evaluate import Evaluator, Value, outputs
+from neptune_verified.auditing.exact import Exact
+from neptune_verified.auditing.formats import FORMATS, ROUNDINGS
+from neptune_verified.auditing.typed import Typed, torch_type
 from neptune_verified.frontend.te import from_te
 from neptune_verified.ir.expr import FLOATS, Op, op, var
 from neptune_verified.ir.interpret import MEANING, run_program, size_env

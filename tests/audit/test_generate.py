@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import torch
 
-from neptune_verified.audit.assumptions import size_violations, tensor_violations
-from neptune_verified.audit.families import NORMAL
-from neptune_verified.audit.generate import FAMILIES, default_sizes, generate
-from neptune_verified.audit.inputs import Inputs
-from neptune_verified.audit.structure import structure
+from neptune_verified.auditing.assumptions import size_violations, tensor_violations
+from neptune_verified.auditing.families import NORMAL
+from neptune_verified.auditing.generate import FAMILIES, default_sizes, generate
+from neptune_verified.auditing.inputs import Inputs
+from neptune_verified.auditing.structure import structure
 from neptune_verified.ir.expr import INF, Expr, axis, const, op, read, reduce_, size
 from neptune_verified.ir.program import Assumption, Program, Stage, Tensor
 from tests.audit.test_inputs import weighted
@@ -332,7 +332,7 @@ def test_requested_sizes() -> None:
 def test_nothing_heavy_is_imported() -> None:
     """Audits run on GPU machines that have torch alone."""
     modules = "generate", "inputs", "recording", "peers"
-    code = "import sys; sys.modules |= dict.fromkeys(('tvm', 'z3', 'sympy')); from neptune_verified.audit import "
+    code = "import sys; sys.modules |= dict.fromkeys(('tvm', 'z3', 'sympy')); from neptune_verified.auditing import "
     code += ", ".join(modules) + "; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

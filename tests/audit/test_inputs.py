@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from neptune_verified.audit.inputs import Inputs, from_file
+from neptune_verified.auditing.inputs import Inputs, from_file
 from neptune_verified.ir.expr import axis, const, op, read, reduce_, size
 from neptune_verified.ir.program import Assumption, Program, Stage, Tensor
 from tests.definitions import attention, softmax

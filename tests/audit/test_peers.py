@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from neptune_verified.audit.peers import load_peers
+from neptune_verified.auditing.peers import load_peers
 from neptune_verified.user_files import UsageError, load_file
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -161,7 +161,7 @@ def test_peers_need_no_tvm() -> None:
     code = f"""
 import sys
 sys.modules["tvm"] = None
-from neptune_verified.audit.peers import load_peers
+from neptune_verified.auditing.peers import load_peers
 assert set(load_peers("{EXAMPLES}/peers.py:flex,sdpa,cudnn,flash")) == {{"flex", "sdpa", "cudnn", "flash"}}
 assert "torch" not in sys.modules
 try:

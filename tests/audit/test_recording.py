@@ -12,7 +12,7 @@ import torch.nn.functional as functional
 from torch import nn
 
 import neptune_verified as nv
-from neptune_verified.audit.inputs import from_file
+from neptune_verified.auditing.inputs import from_file
 from tests.definitions import attention
 
 sdpa = functional.scaled_dot_product_attention  # a name that a model may have imported

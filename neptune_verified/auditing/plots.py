@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from neptune_verified.audit.result import OutputInfo
-from neptune_verified.audit.scale import Scale
-from neptune_verified.audit.statistics import PARTS, PER_OCTAVE, Histogram
-from neptune_verified.audit.svg import INK, Look, element, settings
-from neptune_verified.audit.tables import View, clean
+from neptune_verified.auditing.result import OutputInfo
+from neptune_verified.auditing.scale import Scale
+from neptune_verified.auditing.statistics import PARTS, PER_OCTAVE, Histogram
+from neptune_verified.auditing.svg import INK, Look, element, settings
+from neptune_verified.auditing.tables import View, clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from neptune_verified.audit.accumulation import Accumulation, accumulation_of
-from neptune_verified.audit.typed import torch_type
+from neptune_verified.auditing.accumulation import Accumulation, accumulation_of
+from neptune_verified.auditing.typed import torch_type
 from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.program import Program
 from neptune_verified.ir.serialize import SEMANTICS_VERSION, loops_from_json, program_from_json, program_hash
@@ -43,11 +43,11 @@ class Subject:
 
     @property
     def device(self) -> torch.device:
-        """Where its tensors live. Raises RuntimeError where the target's GPU is not there."""
+        """Where its tensors live. Raises ValueError where the target's GPU is not there."""
         if self.target in (INTERPRET, LLVM):
             return torch.device("cpu")
         if not torch.cuda.is_available():
-            raise RuntimeError(
+            raise ValueError(
                 f"this kernel was compiled for {self.target}, and there is no such GPU here: "
                 f"compile it with --target interpret to audit it on a CPU"
             )

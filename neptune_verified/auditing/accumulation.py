@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from neptune_verified.audit.formats import ROUNDINGS
+from neptune_verified.auditing.formats import ROUNDINGS
 from neptune_verified.ir.expr import Expr, Op, Reduce, subterms
 from neptune_verified.ir.loops import LoopProgram
 

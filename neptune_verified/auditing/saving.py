@@ -6,7 +6,7 @@ import io
 import json
 from pathlib import Path
 
-from neptune_verified.audit.result import AuditResult
+from neptune_verified.auditing.result import AuditResult
 from neptune_verified.folders import write_folder
 
 #: What an audit's folder may hold; a folder with anything else is not overwritten.

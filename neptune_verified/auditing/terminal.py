@@ -10,9 +10,9 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from neptune_verified.audit import tables
-from neptune_verified.audit.result import AuditResult, OutputInfo
-from neptune_verified.audit.tables import Table, View, clean
+from neptune_verified.auditing import tables
+from neptune_verified.auditing.result import AuditResult, OutputInfo
+from neptune_verified.auditing.tables import Table, View, clean
 from neptune_verified.report.terminal import heading, indented, section
 
 WIDTH = 80

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from neptune_verified.audit.evaluate import Arithmetic, Value
-from neptune_verified.audit.exact_ops import COMPARISONS, INTEGERS, LOGIC
+from neptune_verified.auditing.evaluate import Arithmetic, Value
+from neptune_verified.auditing.exact_ops import COMPARISONS, INTEGERS, LOGIC
 from neptune_verified.ir.expr import INTS, Expr, Op, Reduce
 
 _LOGIC: dict[str, Callable[..., Tensor]] = dict(

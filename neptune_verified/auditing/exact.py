@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from neptune_verified.audit import exact_ops
-from neptune_verified.audit.accumulation import Accumulation
-from neptune_verified.audit.evaluate import Arithmetic, Value
-from neptune_verified.audit.formats import FORMATS, holds
+from neptune_verified.auditing import exact_ops
+from neptune_verified.auditing.accumulation import Accumulation
+from neptune_verified.auditing.evaluate import Arithmetic, Value
+from neptune_verified.auditing.formats import FORMATS, holds
 from neptune_verified.ir.expr import FLOATS, INTS, Expr, Op, Reduce
 from neptune_verified.ir.interpret import Evaluator as Lengths
 from neptune_verified.ir.program import Program

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neptune_verified.audit.assumptions import place, size_violations, tensor_violations
-from neptune_verified.audit.files import Raw, is_value, raw_samples
+from neptune_verified.auditing.assumptions import place, size_violations, tensor_violations
+from neptune_verified.auditing.files import Raw, is_value, raw_samples
 from neptune_verified.ir.expr import FLOATS, Size
 from neptune_verified.ir.interpret import Evaluator
 from neptune_verified.ir.printing import Printer
@@ -17,7 +17,7 @@ from neptune_verified.ir.program import Program, Tensor
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
 
-    from neptune_verified.audit.recording import Recording
+    from neptune_verified.auditing.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def from_samples(
 ) -> Iterator[Inputs]:
     """What ``from_file`` takes, in memory: a recording, tensors by name or in the order of the inputs, or a list of such,
     in which files are named by their paths. Raises ValueError for whatever does not fit the definition."""
-    from neptune_verified.audit.recording import Recording
+    from neptune_verified.auditing.recording import Recording
 
     if isinstance(given, Recording):
         if not given.samples:

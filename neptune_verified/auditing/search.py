@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Generator, Tensor
 
-from neptune_verified.audit.assumptions import respecting
-from neptune_verified.audit.families import FAMILIES
-from neptune_verified.audit.generate import generate
-from neptune_verified.audit.inputs import Inputs
-from neptune_verified.audit.lengths import default_sizes
+from neptune_verified.auditing.assumptions import respecting
+from neptune_verified.auditing.families import FAMILIES
+from neptune_verified.auditing.generate import generate
+from neptune_verified.auditing.inputs import Inputs
+from neptune_verified.auditing.lengths import default_sizes
 
 if TYPE_CHECKING:
-    from neptune_verified.audit.run import Auditor
+    from neptune_verified.auditing.run import Auditor
 
 #: Inputs that are climbed from, and inputs of the worst that are reported.
 STARTS, REPORTED = 4, 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
-from neptune_verified.audit.result import KERNEL, AuditResult, Case, Check
-from neptune_verified.audit.statistics import Statistics
+from neptune_verified.auditing.result import KERNEL, AuditResult, Case, Check
+from neptune_verified.auditing.statistics import Statistics
 
 #: What a budget may limit: how it is measured, and its unit.
 MEASURES: dict[str, tuple[Callable[[Statistics], float], str]] = {

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from neptune_verified.user_files import UsageError
 
 if TYPE_CHECKING:
-    from neptune_verified.audit.result import AuditResult
-    from neptune_verified.audit.run import Progress
+    from neptune_verified.auditing.result import AuditResult
+    from neptune_verified.auditing.run import Progress
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Options:
 
 def run_audit(options: Options, progress: Progress) -> AuditResult:
     """Compile the definition if one is named, and audit. Raises UsageError and what ``audit`` and ``compile`` raise."""
-    from neptune_verified.audit.peers import load_peers
-    from neptune_verified.audit.run import audit
-    from neptune_verified.audit.subject import subject_of
+    from neptune_verified.auditing.peers import load_peers
+    from neptune_verified.auditing.run import audit
+    from neptune_verified.auditing.subject import subject_of
 
     parameters = options.parameters or {}
     if options.seeds < 1 or options.search < 0:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from neptune_verified.audit.evaluate import Value
-from neptune_verified.audit.formats import ROUNDINGS
+from neptune_verified.auditing.evaluate import Value
+from neptune_verified.auditing.formats import ROUNDINGS
 from neptune_verified.ir.expr import INTS, Const, Expr, Op, Read, Reduce, Size
 
 Result = tuple[Tensor, Tensor | None, "float | Tensor | None"]

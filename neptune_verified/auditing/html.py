@@ -11,10 +11,10 @@ from typing import Any
 from jinja2 import Template
 from markupsafe import Markup
 
-from neptune_verified.audit import tables
-from neptune_verified.audit.plots import Plot, plots, swatch
-from neptune_verified.audit.result import AuditResult, OutputInfo
-from neptune_verified.audit.tables import View, clean
+from neptune_verified.auditing import tables
+from neptune_verified.auditing.plots import Plot, plots, swatch
+from neptune_verified.auditing.result import AuditResult, OutputInfo
+from neptune_verified.auditing.tables import View, clean
 from neptune_verified.report.page import environment
 
 
@@ -50,7 +50,7 @@ def _output(view: View, output: OutputInfo) -> dict[str, Any]:
 
 @cache
 def _template() -> Template:
-    found = environment("neptune_verified.audit", {"drawn": _drawn})
+    found = environment("neptune_verified.auditing", {"drawn": _drawn})
     # Only what a template prints; a plot is markup already.
     found.finalize = lambda x: clean(x) if type(x) is str else x
     return found.get_template("audit.html.j2")

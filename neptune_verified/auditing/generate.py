@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neptune_verified.audit.assumptions import respecting, size_violations, stated
-from neptune_verified.audit.families import FAMILIES, Array, Draw, integers, truths
-from neptune_verified.audit.inputs import Inputs
-from neptune_verified.audit.lengths import default_sizes, scalar_default
-from neptune_verified.audit.structure import Structure, structure
+from neptune_verified.auditing.assumptions import respecting, size_violations, stated
+from neptune_verified.auditing.families import FAMILIES, Array, Draw, integers, truths
+from neptune_verified.auditing.inputs import Inputs
+from neptune_verified.auditing.lengths import default_sizes, scalar_default
+from neptune_verified.auditing.structure import Structure, structure
 from neptune_verified.ir.expr import FLOATS, int_limit
 from neptune_verified.ir.interpret import Evaluator
 from neptune_verified.ir.program import Program, Tensor

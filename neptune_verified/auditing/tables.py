@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from neptune_verified.audit.result import KERNEL, AuditResult, Case, OutputInfo, Sample
-from neptune_verified.audit.statistics import Statistics, joined
+from neptune_verified.auditing.result import KERNEL, AuditResult, Case, OutputInfo, Sample
+from neptune_verified.auditing.statistics import Statistics, joined
 from neptune_verified.report.model import plural
 
 #: What stands where there is no number.

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from neptune_verified.audit.statistics import Statistics, joined, plain
+from neptune_verified.auditing.statistics import Statistics, joined, plain
 
 #: The names of the two contestants that every audit has: the kernel, and the definition stage by stage in its own types.
 KERNEL, UNFUSED = "kernel", "unfused"
@@ -142,13 +142,13 @@ class AuditResult:
 
     def text(self) -> str:
         """The table of errors and the verdict, as plain text."""
-        from neptune_verified.audit.terminal import text
+        from neptune_verified.auditing.terminal import text
 
         return text(self)
 
     def html(self) -> str:
         """One page with the table and the plots; nothing in it comes from elsewhere."""
-        from neptune_verified.audit.html import html
+        from neptune_verified.auditing.html import html
 
         return html(self)
 
@@ -156,7 +156,7 @@ class AuditResult:
         """Write audit.json, audit.html and worst.pt (the inputs with the worst element); all or nothing.
 
         Raises FileExistsError for a folder that holds other files, OSError where it cannot be written."""
-        from neptune_verified.audit.saving import save
+        from neptune_verified.auditing.saving import save
 
         return save(self, Path(folder))
 

@@ -110,6 +110,18 @@ def ascending(d: Draw) -> Array:
     return x
 
 
+def ramp(d: Draw) -> Array:
+    """Rising evenly along what is reduced, by about as much as one exponential can tell: a running maximum rises a little
+    at every step, and all that came before counts in the result. Finds a step without its repair."""
+    if d.contracted and d.position == 0:
+        return d.uniform(0.5 * d.scale, 1.5 * d.scale)
+    x = d.uniform(-0.01 * d.scale, 0.01 * d.scale)
+    for k in d.along:
+        steps = np.linspace(-1, 1, d.shape[k]).reshape([-1 if j == k else 1 for j in range(len(d.shape))])
+        x = x + (0.3 if d.contracted else 1.0) * d.scale * steps.astype(x.dtype)
+    return x
+
+
 def large_mean(d: Draw) -> Array:
     """A spread of 1 around a large mean: finds variances as a difference of squares."""
     mean = 16.0 if d.contracted else MEANS[d.dtype]
@@ -165,6 +177,7 @@ FAMILIES: dict[str, Callable[[Draw], Array]] = {
     "alternating": alternating,
     "one dominant": one_dominant,
     "sorted": ascending,
+    "ramp": ramp,
     "large mean": large_mean,
     "dead rows": dead_rows,
     "denormal": denormal,

@@ -8,10 +8,10 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from neptune_verified.audit.evaluate import Value
-from neptune_verified.audit.formats import FORMATS
-from neptune_verified.audit.result import Case, OutputInfo
-from neptune_verified.audit.statistics import PER_OCTAVE, Histogram, Profile, Statistics
+from neptune_verified.auditing.evaluate import Value
+from neptune_verified.auditing.formats import FORMATS
+from neptune_verified.auditing.result import Case, OutputInfo
+from neptune_verified.auditing.statistics import PER_OCTAVE, Histogram, Profile, Statistics
 from neptune_verified.ir.expr import FLOATS
 
 #: Rows of a sample that are listed.

@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from neptune_verified.audit.budget import check_budget, checks
-from neptune_verified.audit.evaluate import Evaluator, Value, outputs
-from neptune_verified.audit.exact import Exact
-from neptune_verified.audit.families import FAMILIES
-from neptune_verified.audit.generate import generate
-from neptune_verified.audit.inputs import Inputs, from_file, from_samples
-from neptune_verified.audit.lengths import default_sizes
-from neptune_verified.audit.measure import Errors
-from neptune_verified.audit.result import KERNEL, UNFUSED, AuditResult, OutputInfo, Sample
-from neptune_verified.audit.subject import Subject, subject_of
-from neptune_verified.audit.typed import Typed
+from neptune_verified.auditing.budget import check_budget, checks
+from neptune_verified.auditing.evaluate import Evaluator, Value, outputs
+from neptune_verified.auditing.exact import Exact
+from neptune_verified.auditing.families import FAMILIES
+from neptune_verified.auditing.generate import generate
+from neptune_verified.auditing.inputs import Inputs, from_file, from_samples
+from neptune_verified.auditing.lengths import default_sizes
+from neptune_verified.auditing.measure import Errors
+from neptune_verified.auditing.result import KERNEL, UNFUSED, AuditResult, OutputInfo, Sample
+from neptune_verified.auditing.subject import Subject, subject_of
+from neptune_verified.auditing.typed import Typed
 from neptune_verified.ir.interpret import size_env
 
 if TYPE_CHECKING:
-    from neptune_verified.audit.recording import Recording
+    from neptune_verified.auditing.recording import Recording
     from neptune_verified.pipeline import Kernel
 
 Peer = Callable[..., Any]
@@ -64,11 +64,11 @@ def audit(
     .safetensors), a recording (nv.record), or samples (a dict or a list of tensors, or a list of such); None generates
     ``families`` (all by default) at small or, on a GPU, at larger lengths, ``seeds`` times. ``sizes`` fixes lengths and
     scalars by name. ``against``: callables with the program's signature, by name. ``search``: how many inputs to try in
-    looking for a bad one. ``budget``: limits by measure ("relative_rms", "max_ulps", ...: audit.budget.MEASURES) and by
+    looking for a bad one. ``budget``: limits by measure ("relative_rms", "max_ulps", ...: auditing.budget.MEASURES) and by
     contestant (the kernel's RMS error in units of the peer's). Always checked: no result of a wrong kind, and no error
     above the first-order bound that follows from the fused program (docs/audit.md).
 
-    Raises ValueError for inputs, budgets and names that do not fit, RuntimeError where the target's GPU is not there.
+    Raises ValueError for inputs, budgets and names that do not fit, and where the target's GPU is not there.
     """
     subject = subject_of(kernel)
     peers = dict(against) if isinstance(against, Mapping) else {getattr(p, "__name__", "peer"): p for p in against}
@@ -95,7 +95,7 @@ def audit(
             progress(name, k, total)
         _take(result, auditor, make())
     if search:
-        from neptune_verified.audit.search import search as look
+        from neptune_verified.auditing.search import search as look
 
         found = look(
             auditor, dict(sizes or {}), search, lambda n: progress and progress(f"search {n}", total - 1, total)
@@ -179,7 +179,8 @@ class Auditor:
         if unknown := [f for f in chosen if f not in FAMILIES]:
             raise ValueError(f"no family {unknown[0]!r}; there are {', '.join(FAMILIES)}")
         for lengths in default_sizes(program, self.device.type == "cpu", sizes):
-            for family in chosen:
+            empty = any(lengths[name] == 0 for name in program.shape_sizes())
+            for family in chosen[:1] if empty else chosen:
                 for seed in range(seeds):
                     yield family, partial(self.in_range, family, lengths, seed)
 

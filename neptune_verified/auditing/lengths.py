@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from neptune_verified.audit.assumptions import respecting_size, size_violations, stated
-from neptune_verified.audit.structure import structure
+from neptune_verified.auditing.assumptions import respecting_size, size_violations, stated
+from neptune_verified.auditing.structure import structure
 from neptune_verified.ir.expr import FLOATS, INTS, Expr, Reduce, Size
 from neptune_verified.ir.interpret import Evaluator
 from neptune_verified.ir.program import Program

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from neptune_verified.audit.tables import number
+from neptune_verified.auditing.tables import number
 
 #: Numbers of one decade that are marked: the first of these that gives enough marks.
 _DIGITS = ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), tuple(1 + k / 5 for k in range(45)))

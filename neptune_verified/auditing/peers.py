@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from neptune_verified.audit.result import KERNEL, UNFUSED
+from neptune_verified.auditing.result import KERNEL, UNFUSED
 from neptune_verified.user_files import UsageError, functions, load_file
 
 #: Takes the tensors in the order of the definition's inputs and its scalars as keywords; returns a tensor or a tuple.

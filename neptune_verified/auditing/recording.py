@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from neptune_verified.audit.files import RECORDING
+from neptune_verified.auditing.files import RECORDING
 
 if TYPE_CHECKING:
     from torch.nn import Module
