@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -249,6 +249,7 @@ def flash(
 def _sdpa(peer: str, backend: str | None, x: Problem) -> Any:
     from contextlib import nullcontext
 
+    import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 
@@ -258,8 +259,11 @@ def _sdpa(peer: str, backend: str | None, x: Problem) -> Any:
         raise NotImplementedError(f"{peer} runs on a GPU alone: use sdpa or flex here")
     if x.empty():
         return x.nothing()
+    dead = x.dead()
+    live = replace(x, q=x.q[:, :, dead:])  # what comes of a row without a key depends on the backend
     with sdpa_kernel(getattr(SDPBackend, backend)) if backend else nullcontext():
-        return x.returned(scaled_dot_product_attention(x.q, x.k, x.v, enable_gqa=x.grouped, **_mask(peer, backend, x)))
+        o = scaled_dot_product_attention(live.q, x.k, x.v, enable_gqa=x.grouped, **_mask(peer, backend, live))
+    return x.returned(torch.cat([o.new_zeros((*o.shape[:2], dead, o.shape[3])), o], dim=2) if dead else o)
 
 
 def _mask(peer: str, backend: str | None, x: Problem) -> dict[str, Any]:
