@@ -99,6 +99,18 @@ class Errors:
                 found[axis] = Profile.of(squares.tolist(), counts.tolist())
         return found
 
+    def excess(self) -> float:
+        """The largest error over its bound, both beyond half an ulp, which rounding the result may cost anyway: above 1 if
+        an error is above its bound. Infinite for a result of a wrong kind."""
+        if bool((self.nan | self.inf | self.finite).any()):
+            return math.inf
+        if self.info.dtype not in FLOATS or not self.error.numel():
+            return float(((self.error > self.bound) & self.claimed).any())
+        half = ulp(torch.where(self.compared, self.want, 1.0), self.info.dtype) / 2
+        over = (self.error - half).clamp(min=0.0)
+        ratio = torch.where(self.claimed & (over > 0), over / (self.bound - half).clamp(min=1e-300), 0.0)
+        return float(ratio.max())
+
     def worst(self, sample: str) -> Case | None:
         """The element of a wrong kind, if any; else that with the largest error over its bound, or in ulps."""
         if not self.error.numel():

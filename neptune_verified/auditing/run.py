@@ -5,7 +5,6 @@ Nothing here needs TVM or a prover, so that a saved kernel is audited wherever t
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -256,11 +255,11 @@ class Auditor:
         return sample
 
     def badness(self, given: Inputs) -> float:
-        """The kernel's largest error over its bound; infinite for a result of a wrong kind."""
+        """What the search makes large: above 1 if an error of the kernel is above its bound."""
         reference = self.reference(given)
         found = self.kernel(given, reference)
-        cases = [Errors(i, reference.values[i.name], have).worst("") for i, have in zip(self.infos, found, strict=True)]
-        return max((math.inf if math.isinf(c.error) else c.of_bound for c in cases if c), default=0.0)
+        outputs = zip(self.infos, found, strict=True)
+        return max((Errors(info, reference.values[info.name], have).excess() for info, have in outputs), default=0.0)
 
 
 __all__ = ["Auditor", "Reference", "audit"]

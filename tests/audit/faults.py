@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,8 +69,16 @@ FAULTS = {
     ),
 }
 
+#: Seen where a maximum jumps by more than 9 and what came before still counts, which no family of inputs does.
+JUMP = Fault(
+    "attention.py:attention",
+    ATTENTION,
+    (("t_25 = tl.exp((m - t_23))", "t_25 = tl.where(m - t_23 < -9.0, 0.0, tl.exp((m - t_23)))", 1),),
+    (),
+)
 
-def planted(fault: Fault, folder: Path, edit: Callable[[str], str] | None = None) -> Path:
+
+def planted(fault: Fault, folder: Path) -> Path:
     """The folder of the program's kernel, with the fault in kernel.py."""
     program, _ = read_definition(f"{EXAMPLES}/{fault.source}", fault.parameters)
     compile_program(program, "interpret").save(folder)
