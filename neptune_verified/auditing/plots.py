@@ -71,7 +71,8 @@ def _plots(view: View, output: OutputInfo, ran: Sequence[tuple[int, str]], prefi
 
     ulps = {k: s.ulps for k, s in stats.items() if s.ulps.count}
     if ulps:
-        caption = f"The same in units in the last place of {clean(output.dtype)} (x, ulps){BOTH}"
+        unit = f"ulps of {clean(output.dtype)}"
+        caption = f"Error histogram of {o} in {unit}: share of its elements in each half octave (y) by error (x){BOTH}"
         panel = _histogram(ulps, "elements", "error (ulps)", f"{prefix}-ulps", f"{caption}. {who}")
         yield Plot("ulps", caption, (panel,), tuple((k, c) for k, c in ran if k in ulps))
 
@@ -144,7 +145,8 @@ def _histogram(histograms: dict[int, Histogram], of: str, xlabel: str, prefix: s
         for place, (k, h) in enumerate(histograms.items()):
             look = Look.of(k)
             x, y = _steps(bins[k], h.count, height)
-            axes.plot(x, y, color=look.color, linestyle=look.dash, linewidth=1.6, gid=f"data-line{k}")
+            if x:
+                axes.plot(x, y, color=look.color, linestyle=look.dash, linewidth=1.6, gid=f"data-line{k}")
             if h.zeros and scale.zero is not None:
                 beside = scale.zero + 0.012 * (scale.high - scale.low) * (place - (len(histograms) - 1) / 2)
                 at = height.at(100 * h.zeros / h.count)
@@ -204,7 +206,8 @@ def _families(families: dict[str, dict[int, float]], prefix: str, label: str) ->
             points = [(scale.at(rms[k]), row + beside) for row, rms in enumerate(families.values())]
             points = [p for p in points if not math.isnan(p[0])]
             x, y = [p[0] for p in points], [p[1] for p in points]
-            axes.plot(x, y, color=look.color, linestyle="", marker=look.marker, markersize=5, gid=f"data-dots{k}")
+            if points:
+                axes.plot(x, y, color=look.color, linestyle="", marker=look.marker, markersize=5, gid=f"data-dots{k}")
         _mark(axes, "x", scale)
         axes.set_yticks(range(len(families)), [_short(f) for f in families])
         axes.set_ylim(len(families) - 0.4, -0.6)

@@ -44,7 +44,6 @@ _SETTINGS: Any = {
     "figure.facecolor": "none",
     "path.simplify": False,
 }
-_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 _NAME = re.compile(r"\{[^}]*\}")
 _REFERENCE = re.compile(r"(?:url\(#|^#)([^)]+)\)?")
 _COLOR = re.compile(r"#[0-9a-f]{6}")
@@ -83,7 +82,7 @@ def element(figure: Figure, prefix: str, label: str = "") -> str:
     """The figure as an SVG element; one without a label is an ornament. What was given a gid "data-..." has that as its
     id, with ``prefix`` before it."""
     out = io.StringIO()
-    figure.savefig(out, format="svg", metadata=_METADATA, transparent=True)
+    figure.savefig(out, format="svg", metadata={"Date": None}, transparent=True)
     root = ElementTree.fromstring(out.getvalue())
     used = {m[1] for e in root.iter() for v in e.attrib.values() if (m := _REFERENCE.search(v))}
     for parent in root.iter():

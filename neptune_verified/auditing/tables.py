@@ -101,7 +101,7 @@ def number(x: float, digits: int = 3) -> str:
     if math.isnan(x):
         return NOTHING
     if math.isinf(x) or x == 0:
-        return f"{x:.0f}"
+        return str(x) if x else "0"
     shown = f"{x:.{digits}g}"
     if 0.01 <= abs(x) < 1e5:
         return shown if "e" not in shown else f"{x:.0f}"

@@ -36,7 +36,7 @@ def _parts(view: View) -> Iterator[RenderableType]:
     r = view.result
     yield Text(tables.verdict(view), style="bold green" if view.passed else "bold red")
     subject = RichTable(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    subject.add_column(style="dim")
+    subject.add_column(style="dim", overflow="fold")
     subject.add_column(overflow="fold")
     for name, value in tables.subject(r):
         subject.add_row(_cell(name), _cell(value))
