@@ -36,8 +36,6 @@ OPERATORS: dict[str, tuple[int, int, tuple[float, float, float]]] = {
 }
 PEERS = ("flex", "cudnn", "flash")
 ACTIVATIONS = "activations.pt"
-#: A decoding step at every so many tokens.
-STEP = 8
 
 
 # ----------------------------------------------------------------------------------------------------------- build
@@ -90,9 +88,10 @@ def samples(name: str, H: int, Hk: int, stacks: list[dict[str, Any]]) -> Iterato
         k, v = k[of_group][None], v[of_group][None]
         if name.startswith("pf_"):
             yield {"q": q[None, :H], "k": k, "v": v, **slopes}
-        else:
-            for t in range(STEP, k.shape[2] + 1, STEP):
-                yield {"q": q[None, :H, t - 1], "k": k[:, :, :t], "v": v[:, :, :t], **slopes}
+        else:  # each token in its turn is the one query: a batch over the same keys
+            n = q.shape[1]
+            q = q[:H].transpose(0, 1).contiguous()
+            yield {"q": q, **{x: y.expand(n, -1, -1, -1).contiguous() for x, y in (("k", k), ("v", v))}, **slopes}
 
 
 def run(options: argparse.Namespace) -> int:

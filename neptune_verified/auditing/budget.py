@@ -42,11 +42,11 @@ def checks(result: AuditResult, budget: Mapping[str, float]) -> list[Check]:
     for output in (o.name for o in result.outputs):
         total = result.total(KERNEL, output)
         cases = [c for s in result.samples for c in s.worst if c.output == output]
+        if not total.compared + total.infinite:
+            text = "an element at which the definition has a value"
+            found.append(Check(text, output, 0, 1, "elements", False))
         found.append(_kinds(output, total, cases))
-        worst = max(cases, key=lambda c: c.of_bound, default=None)
-        above = max((c.of_bound for c in cases if math.isfinite(c.error)), default=0.0)
-        name = worst.sample if worst and above > 1 else ""
-        found.append(Check("no error above its bound", output, above, 1.0, "x its bound", total.above == 0, name))
+        found.append(_bounds(result, output, total))
         found += _limits(result, output, total, budget)
     return found
 
@@ -55,6 +55,15 @@ def _kinds(output: str, total: Statistics, cases: list[Case]) -> Check:
     shown = next((c.sample for c in cases if math.isinf(c.error)), "")
     text = "no NaN, no infinity and no number where another kind is due"
     return Check(text, output, total.wrong, 0, "elements", total.wrong == 0, shown)
+
+
+def _bounds(result: AuditResult, output: str, total: Statistics) -> Check:
+    largest = total.of_bound.largest
+    measured = math.inf if total.above and largest <= 1 else largest  # an error where the bound is 0
+    bad = [(s.statistics[KERNEL][output].of_bound.largest, s.name) for s in result.samples]
+    bad = [(x, name) for (x, name), s in zip(bad, result.samples, strict=True) if s.statistics[KERNEL][output].above]
+    shown = max(bad)[1] if bad else ""
+    return Check("no error above its bound", output, measured, 1.0, "x its bound", total.above == 0, shown)
 
 
 def _limits(result: AuditResult, output: str, total: Statistics, budget: Mapping[str, float]) -> Iterator[Check]:

@@ -177,5 +177,5 @@ def _sample(s: Sample) -> dict[str, Any]:
         "notes": list(s.notes),
         "worst": [_case(c) for c in s.worst],
         "rows": [{"output": o, "row": list(r), "rms": plain(x)} for o, r, x in s.rows],
-        "statistics": {c: {o: x.data() for o, x in per.items()} for c, per in s.statistics.items()},
+        "statistics": {c: {o: x.summary() for o, x in per.items()} for c, per in s.statistics.items()},
     }

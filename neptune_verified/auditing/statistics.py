@@ -93,6 +93,9 @@ class Profile:
         return [math.sqrt(s / n) if n else math.nan for s, n in zip(self.squares, self.counts, strict=True)]
 
 
+HISTOGRAMS = ("absolute", "relative", "ulps", "of_bound", "rows")
+
+
 @dataclass
 class Statistics:
     """What one contestant did to one output, over any number of samples.
@@ -144,21 +147,27 @@ class Statistics:
     def join(self, other: Statistics) -> Statistics:
         numbers = ("compared", "undefined", "infinite", "nan", "inf", "finite", "unclaimed", "above")
         sums = {n: getattr(self, n) + getattr(other, n) for n in (*numbers, "square_error", "square_value")}
-        histograms = ("absolute", "relative", "ulps", "of_bound", "rows")
-        joined = {n: getattr(self, n).join(getattr(other, n)) for n in histograms}
+        joined = {n: getattr(self, n).join(getattr(other, n)) for n in HISTOGRAMS}
         axes = [*self.positions, *(a for a in other.positions if a not in self.positions)]
         empty = Profile()
         positions = {a: self.positions.get(a, empty).join(other.positions.get(a, empty)) for a in axes}
         return Statistics(**sums, **joined, positions=positions)
 
-    def data(self) -> dict[str, Any]:
-        """For JSON; NaN and infinities as texts."""
+    def summary(self) -> dict[str, Any]:
+        """Numbers for JSON; NaN and infinities as texts."""
         numbers = ("compared", "undefined", "infinite", "nan", "inf", "finite", "unclaimed", "above")
         found: dict[str, Any] = {n: getattr(self, n) for n in numbers}
         found |= {"rms": plain(self.rms), "relative_rms": plain(self.relative_rms)}
-        for name in ("absolute", "relative", "ulps", "of_bound", "rows"):
+        for name in HISTOGRAMS:
             h: Histogram = getattr(self, name)
-            found[name] = {f"p{q}": plain(h.percentile(q)) for q in (50, 90, 99)} | h.data()
+            found[name] = {f"p{q}": plain(h.percentile(q)) for q in (50, 90, 99)} | {"max": h.largest}
+        return found
+
+    def data(self) -> dict[str, Any]:
+        """The summary with the histograms, and the RMS error along each axis."""
+        found = self.summary()
+        for name in HISTOGRAMS:
+            found[name] |= getattr(self, name).data()
         found["positions"] = {axis: [plain(x) for x in p.rms()] for axis, p in self.positions.items()}
         return found
 

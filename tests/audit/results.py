@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neptune_verified.audit.result import AuditResult, Case, Check, OutputInfo, Sample
-from neptune_verified.audit.statistics import Histogram, Profile, Statistics
+from neptune_verified.auditing.result import AuditResult, Case, Check, OutputInfo, Sample
+from neptune_verified.auditing.statistics import Histogram, Profile, Statistics
 
 Array = NDArray[np.float64]
 STRANGE = """<script>alert(1)</script> $x_1$ & "q" 'r' <img onerror=x> {{ 7 * 7 }} {% raw %} \x1b[2J -->"""

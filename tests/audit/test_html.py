@@ -179,6 +179,6 @@ def test_the_same_audit_gives_the_same_page() -> None:
 
 
 def test_an_audit_is_read_without_drawing_tools() -> None:
-    code = "import sys, neptune_verified.audit.result, neptune_verified.audit.html; print(*sorted(sys.modules))"
+    code = "import sys, neptune_verified.auditing.result, neptune_verified.auditing.html; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(done.stdout.split()) & {"matplotlib", "torch", "tvm", "triton", "sympy", "z3", "rich"}

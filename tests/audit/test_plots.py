@@ -13,18 +13,18 @@ import matplotlib
 import numpy as np
 import pytest
 
-import neptune_verified.audit
-from neptune_verified.audit import svg
-from neptune_verified.audit.plots import Plot, plots, swatch
-from neptune_verified.audit.result import AuditResult, OutputInfo
-from neptune_verified.audit.scale import Scale
-from neptune_verified.audit.statistics import PARTS, Profile, Statistics
-from neptune_verified.audit.tables import View
+import neptune_verified.auditing
+from neptune_verified.auditing import svg
+from neptune_verified.auditing.plots import Plot, plots, swatch
+from neptune_verified.auditing.result import AuditResult, OutputInfo
+from neptune_verified.auditing.scale import Scale
+from neptune_verified.auditing.statistics import PARTS, Profile, Statistics
+from neptune_verified.auditing.tables import View
 from tests.audit.drawn import drawn
 from tests.audit.results import AUDITS, FAMILIES, STRANGE, alone, audit, everywhere, raw, statistics_of, two_outputs
 from tests.report.page import contrast, read
 
-TEMPLATES = Path(neptune_verified.audit.__file__).parent / "templates"
+TEMPLATES = Path(neptune_verified.auditing.__file__).parent / "templates"
 CONTESTANTS = range(5)
 
 

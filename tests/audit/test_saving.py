@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from neptune_verified.audit.result import FORMAT
+from neptune_verified.auditing.result import FORMAT
 from neptune_verified.folders import write_folder
 from tests.audit.results import audit, over_budget, raw
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neptune_verified.audit.statistics import PARTS, Histogram, Profile, Statistics, joined, plain
+from neptune_verified.auditing.statistics import PARTS, Histogram, Profile, Statistics, joined, plain
 from tests.audit.results import Array, statistics_of
 
 #: The width of a bin, and a little for the rounding of a logarithm.

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from neptune_verified.audit.result import AuditResult, Case, Check
-from neptune_verified.audit.tables import NOTHING, View, apart, number, of_bound, worst_text
-from neptune_verified.audit.terminal import renderable, text
+from neptune_verified.auditing.result import AuditResult, Case, Check
+from neptune_verified.auditing.tables import NOTHING, View, apart, number, of_bound, worst_text
+from neptune_verified.auditing.terminal import renderable, text
 from tests.audit.results import AUDITS, STRANGE, alone, audit, empty, everywhere, over_budget, raw, two_outputs
 
 LONG = "_an_unbroken_name_of_a_contestant" * 6
