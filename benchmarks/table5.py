@@ -141,8 +141,8 @@ def row(name: str, kind: str, result: Any) -> dict[str, Any]:
 
 def shown(r: dict[str, Any]) -> str:
     """RMS of each, and the kernel's over that of the best peer."""
-    cells = " ".join(f"{c} {r['rms'][c]:.2e}" if c in r["rms"] else f"{c} -" for c in ("kernel", "unfused", *PEERS))
-    others = [x for c, x in r["rms"].items() if c in PEERS]
+    cells = " ".join(f"{c} {x:.2e}" for c, x in r["rms"].items())
+    others = [x for c, x in r["rms"].items() if c not in ("kernel", "unfused")]
     ratio = f"{r['rms']['kernel'] / min(others):.3f}" if others else "-"
     paper = OPERATORS[r["operator"]][2][0]
     verdict = "" if r["ok"] else "  OVER ITS BOUND"

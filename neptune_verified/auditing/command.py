@@ -33,7 +33,6 @@ class Options:
 
 def run_audit(options: Options, progress: Progress) -> AuditResult:
     """Compile the definition if one is named, and audit. Raises UsageError and what ``audit`` and ``compile`` raise."""
-    from neptune_verified.auditing.peers import load_peers
     from neptune_verified.auditing.run import audit
     from neptune_verified.auditing.subject import subject_of
 
@@ -58,7 +57,7 @@ def run_audit(options: Options, progress: Progress) -> AuditResult:
         definition, name = Path(path), read.name
     else:
         raise UsageError(f"{options.subject} is neither a folder nor FILE.py:FUNCTION")
-    peers = load_peers(options.against, definition, name, parameters) if options.against else {}
+    peers = _peers(options.against, definition, name, parameters) if options.against else {}
     return audit(
         kernel,
         None if not options.inputs else options.inputs[0] if len(options.inputs) == 1 else list(options.inputs),
@@ -70,6 +69,26 @@ def run_audit(options: Options, progress: Progress) -> AuditResult:
         search=options.search,
         progress=progress,
     )
+
+
+def _peers(against: Sequence[str], definition: Path | None, program: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The peers; where the definition's file needs a package that is not here (TVM, on a machine that only runs kernels),
+    those of ``peers.py`` beside it."""
+    from neptune_verified.auditing.peers import load_peers
+
+    try:
+        return load_peers(against, definition, program, parameters)
+    except UsageError as e:
+        beside = definition.with_name("peers.py") if definition else None
+        if beside is None or not beside.is_file() or not isinstance(_first_cause(e), ModuleNotFoundError):
+            raise
+        return load_peers(against, beside, program, parameters)
+
+
+def _first_cause(e: BaseException) -> BaseException:
+    while e.__cause__ is not None:
+        e = e.__cause__
+    return e
 
 
 def _definition_file(names: Sequence[str]) -> Path | None:
