@@ -247,6 +247,7 @@ def flash(
 
 
 def _sdpa(peer: str, backend: str | None, x: Problem) -> Any:
+    import warnings
     from contextlib import nullcontext
 
     import torch
@@ -261,7 +262,8 @@ def _sdpa(peer: str, backend: str | None, x: Problem) -> Any:
         return x.nothing()
     dead = x.dead()
     live = replace(x, q=x.q[:, :, dead:])  # what comes of a row without a key depends on the backend
-    with sdpa_kernel(getattr(SDPBackend, backend)) if backend else nullcontext():
+    with warnings.catch_warnings(), sdpa_kernel(getattr(SDPBackend, backend)) if backend else nullcontext():
+        warnings.simplefilter("ignore", UserWarning)  # why each other backend was not used
         o = scaled_dot_product_attention(live.q, x.k, x.v, enable_gqa=x.grouped, **_mask(peer, backend, live))
     return x.returned(torch.cat([o.new_zeros((*o.shape[:2], dead, o.shape[3])), o], dim=2) if dead else o)
 
