@@ -66,8 +66,8 @@ class Scope:
     def w(self) -> str:
         return self.read("w", (("j", "N"),))
 
-    def b(self) -> str:
-        return self.read("b", self.rows[-1:]) if self.rows else self.read("x", self.columns)
+    def u(self) -> str:
+        return self.read("u", self.rows[-1:]) if self.rows else self.read("x", self.columns)
 
     def constant(self) -> str:
         return str(self.pick("0.5", "2.0", "0.25", "1.5", "0.125", "3.0"))
@@ -81,7 +81,7 @@ def scope(draw: Draw, bounds: tuple[float | None, ...] = (None, 8.0, 64.0, 1024.
 def element(s: Scope) -> str:
     """A value of the element (i, j), |value| at most about bound^2 * 16; simple ones first."""
     x, k = s.x(), s.constant()
-    kind = s.pick("x", "x", "k x", "x + w", "x w", "x + b", "x y", "x - y", "tanh", "abs", "clamp", "min", "log1p", "dot", "sin",
+    kind = s.pick("x", "x", "k x", "x + w", "x w", "x + u", "x y", "x - y", "tanh", "abs", "clamp", "min", "log1p", "dot", "sin",
                   "sigmoid", "choose", "affine")  # fmt: skip
     match kind:
         case "x":
@@ -92,8 +92,8 @@ def element(s: Scope) -> str:
             return f"({x} + {s.w()} * {k})"
         case "x w":
             return f"{x} * {s.w()}"
-        case "x + b":
-            return f"({x} + {s.b()})"
+        case "x + u":
+            return f"({x} + {s.u()})"
         case "x y":
             return f"{x} * {s.y()}"
         case "x - y":
@@ -123,7 +123,7 @@ def element(s: Scope) -> str:
 def dot(s: Scope) -> str:
     """q k^T, as a stage of its own: ``qk[i, j] = sum over d``."""
     if not any(t.name == "qk" for t in s.stages):
-        q = s.read("q", (*s.rows[-1:], ("d", D)))
+        q = s.read("q", (*s.rows, ("d", D)))
         k = s.read("k", (("j", "N"), ("d", D)))
         s.add("qk", s.columns, f"{q} * {k}", "sum", over=("d", D))
     return f"{at('qk', s.columns)} * 0.25"

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from neptune_verified.ir.expr import Const, Size
+from neptune_verified.ir.interpret import Evaluator, size_env
 from neptune_verified.ir.program import Program, Tensor
 
 Array = NDArray[Any]
@@ -97,7 +98,9 @@ def runs(program: Program, tile: int, count: int, seed: int) -> list[Run]:
 
 def extents(program: Program, tensor: Tensor, lengths: Mapping[str, int]) -> tuple[int, ...]:
     """The shape of an input of a spec, whose dimensions are names and numbers."""
-    return tuple(lengths[d.name] if isinstance(d, Size) else int(d.value) for d in tensor.shape if isinstance(d, Size | Const))
+    return tuple(
+        lengths[d.name] if isinstance(d, Size) else int(d.value) for d in tensor.shape if isinstance(d, Size | Const)
+    )
 
 
 def arrays(program: Program, run: Run) -> dict[str, Array]:
@@ -106,7 +109,11 @@ def arrays(program: Program, run: Run) -> dict[str, Array]:
     found = {}
     for k, t in enumerate(program.inputs):
         kind = run.values if k == 0 or rng.random() < 0.5 else str(rng.choice(list(VALUES)))
-        x = VALUES[kind](rng, extents(program, t, dict(run.lengths)))
+        shape = extents(program, t, dict(run.lengths))
+        if "int" in t.dtype:  # the lengths of rows
+            found[t.name] = rng.integers(0, dict(run.lengths)["N"] + 3, shape)
+            continue
+        x = VALUES[kind](rng, shape)
         facts = {a.kind: a.value for a in program.assumptions if a.subject == t.name}
         if "positive" in facts:
             x = np.abs(x) + 2.0**-8
@@ -132,6 +139,11 @@ def _with_dead(rng: np.random.Generator, x: Array, dead: str) -> Array:
     return x
 
 
+def _unread(x: torch.Tensor) -> float:
+    """What stands between the elements."""
+    return float("nan") if x.is_floating_point() else -1
+
+
 def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
     """The same values with other strides ("expanded" repeats the first row: other values, stride 0)."""
     if not x.ndim:
@@ -139,11 +151,11 @@ def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
     if layout == "transposed" and x.ndim > 1:
         return x.transpose(-1, -2).contiguous().transpose(-1, -2)
     if layout == "stepped":
-        wide = torch.full((*x.shape[:-1], 2 * x.shape[-1]), float("nan"), dtype=x.dtype)
+        wide = torch.full((*x.shape[:-1], 2 * x.shape[-1]), _unread(x), dtype=x.dtype)
         wide[..., ::2] = x
         return wide[..., ::2]
     if layout == "offset":
-        long = torch.full((x.numel() + 5,), float("nan"), dtype=x.dtype)
+        long = torch.full((x.numel() + 5,), _unread(x), dtype=x.dtype)
         long[5:] = x.flatten()
         return long[5:].view(x.shape)
     if layout == "expanded" and x.shape[0]:
@@ -161,3 +173,10 @@ def tensors(program: Program, run: Run) -> list[torch.Tensor]:
 def as_arrays(program: Program, arguments: list[torch.Tensor]) -> dict[str, Array]:
     """The arguments' values, by name, exactly."""
     return {t.name: x.double().numpy() for t, x in zip(program.inputs, arguments, strict=True)}
+
+
+def extents_of(program: Program, arguments: list[torch.Tensor]) -> dict[str, tuple[int, ...]]:
+    """The shape of every output."""
+    sizes = size_env(program, {t.name: tuple(x.shape) for t, x in zip(program.inputs, arguments, strict=True)}, {})
+    values = Evaluator({}, sizes)
+    return {n: tuple(values.integer(a.extent) for a in program.stage(n).axes) for n in program.outputs}

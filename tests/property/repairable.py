@@ -16,7 +16,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.property.elements import D, NEG_INF, Scope, element, mask, scope, weight
+from tests.property.elements import NEG_INF, D, Scope, element, mask, scope, weight
 from tests.property.specs import Spec, at, used
 
 
@@ -61,7 +61,9 @@ def _amax(r: Rows, name: str) -> Producer:
 
 def _norm(r: Rows, name: str) -> Producer:
     z = r.score
-    term = r.s.pick(f"te.abs({z})", f"{z} * {z}", f"(te.abs({z}) + 0.5)", f"te.sqrt(te.abs({z}))", f"te.power({z}, 2.0)")
+    term = r.s.pick(
+        f"te.abs({z})", f"{z} * {z}", f"(te.abs({z}) + 0.5)", f"te.sqrt(te.abs({z}))", f"te.power({z}, 2.0)"
+    )
     return Producer(name, r.s.reduce(name, "sum", r.masked(term, "0.0")), "sum", z)
 
 
@@ -87,7 +89,12 @@ def _exponential(s: Scope, p: Producer, z: str) -> str:
     difference = f"({z} - {p.read})" if p.kind == "max" else f"({p.read} - {z})"
     k = s.pick("0.5", "2.0", "0.125", "0.3")
     return str(
-        s.pick(f"te.exp({difference})", f"te.exp({difference} * {k})", f"tirx.exp2({difference})", f"te.power(te.exp({difference}), 2.0)")
+        s.pick(
+            f"te.exp({difference})",
+            f"te.exp({difference} * {k})",
+            f"tirx.exp2({difference})",
+            f"te.power(te.exp({difference}), 2.0)",
+        )
     )
 
 
@@ -169,7 +176,11 @@ def consumer(r: Rows, name: str) -> Producer | None:
     kinds = ["sum", "sum", "sum", "max", "min"]
     if all(p.kind == "mean" for p in chosen):
         kinds = ["max", "min"]
-    reducer = s.pick(*kinds, *(["prod"] if positive and not r.live else []), *(["logaddexp"] if first.kind == "amax" and not r.live else []))
+    reducer = s.pick(
+        *kinds,
+        *(["prod"] if positive and not r.live else []),
+        *(["logaddexp"] if first.kind == "amax" and not r.live else []),
+    )
     match reducer:
         case "sum":
             term = sum_term(r, chosen)
@@ -220,7 +231,12 @@ def finish(r: Rows, outputs: list[str]) -> tuple[tuple[str, ...], int]:
     of_max = [p for p in r.producers if p.kind == "max"]
     match kind:
         case "scalar":
-            forms = [f"{read} * 0.5 + 1.0", f"te.abs({read})", f"te.sqrt(te.abs({read}))", f"te.log(1.0 + te.abs({read}))"]
+            forms = [
+                f"{read} * 0.5 + 1.0",
+                f"te.abs({read})",
+                f"te.sqrt(te.abs({read}))",
+                f"te.log(1.0 + te.abs({read}))",
+            ]
             if of_max:
                 forms.append(f"{of_max[0].read} + {read}")
             s.add("o", s.rows, s.pick(*forms))
@@ -228,9 +244,12 @@ def finish(r: Rows, outputs: list[str]) -> tuple[tuple[str, ...], int]:
         case "all":
             return tuple(dict.fromkeys((*outputs, r.producers[0].name))), 1
         case "elements":
-            p = r.producers[0]
-            s.add("o", s.columns, f"{r.score} * 0.5 + {p.read}")
-            return (last, "o"), 2
+            s.add(
+                "o",
+                s.columns,
+                s.pick(f"{r.score} * 0.5 + {read}", f"{r.score} * {read}", f"{r.score} / (te.abs({read}) + 1.0)"),
+            )
+            return ((last, "o") if s.chance(50) else ("o",)), 2
         case "product" if of_max or any(p.kind == "sum" for p in r.producers):
             p = of_max[0] if of_max else next(p for p in r.producers if p.kind == "sum")
             v = s.read("v", (("j", "N"), ("d", D)))
