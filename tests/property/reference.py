@@ -126,7 +126,9 @@ class Wanted:
     error: Array
 
 
-def _moved(program: Program, inputs: Arrays, scalars: Mapping[str, Any], seed: int | None, narrow: str) -> dict[str, Array]:
+def _moved(
+    program: Program, inputs: Arrays, scalars: Mapping[str, Any], seed: int | None, narrow: str
+) -> dict[str, Array]:
     env = size_env(program, {k: np.shape(v) for k, v in inputs.items()}, scalars)
     rng = None if seed is None else np.random.default_rng(seed)
     evaluator = Moved(inputs, env, rng, narrow)
