@@ -41,6 +41,7 @@ class Record:
     why: str
     runs: int
     compared: int
+    underflows: int
 
     @property
     def fused(self) -> bool:

@@ -119,6 +119,8 @@ def summary(state: State) -> Iterator[str]:
             yield f"  {n} {text}"
         refused = Counter(o or "no update could be stated" for r in own for o in r.refused)
         yield f"  fusions refused, by obligation: {dict(refused.most_common())}"
+        lost = sum(r.underflows for r in own)
+        yield f"  runs with a value lost to underflow (docs/limitations.md): {lost}"
         yield f"  examples of these: {dict(Counter(k for r in own for k in r.replays))}"
     missed = [r for r in records if r.expected and not r.fused]
     yield f"repairable by construction and fused in the expected passes: {rate(records):.1%}"

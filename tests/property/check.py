@@ -13,7 +13,7 @@ import neptune_verified as nv
 from neptune_verified.pipeline import Kernel
 from neptune_verified.runtime import LoadedKernel
 from tests.property.inputs import Run, as_arrays, extents_of, runs, tensors
-from tests.property.reference import fault, judged, wanted
+from tests.property.reference import fault, judged, lost_to_underflow, wanted
 from tests.property.replaying import Falsehood, replayed
 from tests.property.shrinking import paste, shrunk
 from tests.property.specs import Spec, build, digest, te_source
@@ -48,12 +48,13 @@ class Judged:
     why: str = ""
     runs: int = 0
     compared: int = 0
+    underflows: int = 0
 
 
 def with_tile(kernel: Any, tile: int) -> LoadedKernel:
     """The same text with stream tiles of ``tile`` elements; ``tile`` 0: as it is."""
     text = re.sub(r'("BLOCK_X\d+(?:_\d+)?": )\d+', rf"\g<1>{tile}", kernel.source) if tile else kernel.source
-    loaded = LoadedKernel(text, kernel.program.name, "interpret")
+    loaded = LoadedKernel(text, re.findall(r'^ENTRY = "([^"]+)"$', kernel.source, re.MULTILINE)[0], "interpret")
     loaded.roundings = kernel.roundings  # type: ignore[attr-defined]
     return loaded
 
@@ -81,20 +82,32 @@ def results(program: nv.Program, kernel: Any, arguments: list[torch.Tensor], how
 
 def difference(program: nv.Program, kernel: Any, arguments: list[torch.Tensor], how: How = How()) -> str:
     """How a kernel's results differ from the definition's; "" if they do not."""
-    return _difference(program, kernel, arguments, how)[0]
+    return _difference(program, kernel, arguments, how).text
 
 
-def _difference(program: nv.Program, kernel: Any, arguments: list[torch.Tensor], how: How) -> tuple[str, int]:
+@dataclass(frozen=True)
+class Difference:
+    """``text``: the first one, "" if there is none. ``compared``: how many numbers. ``underflow``: the text is about a
+    value that the definition loses to underflow."""
+
+    text: str
+    compared: int = 0
+    underflow: bool = False
+
+
+def _difference(program: nv.Program, kernel: Any, arguments: list[torch.Tensor], how: How) -> Difference:
     narrow = next((t.dtype for t in program.inputs if t.dtype in ("float16", "bfloat16")), "")
     want = wanted(program, as_arrays(program, arguments), narrow=narrow if kernel.roundings else "")
     got = results(program, kernel, arguments, how)
     compared = 0
     for name, found in zip(program.outputs, got, strict=True):
-        text = fault(found.double().numpy(), want[name])
+        values = found.double().numpy()
+        text = fault(values, want[name])
         if text:
-            return f"{name}{text}", compared
+            same_shape = values.shape == want[name].value.shape
+            return Difference(f"{name}{text}", compared, same_shape and lost_to_underflow(values, want[name]))
         compared += judged(want[name])
-    return "", compared
+    return Difference("", compared)
 
 
 # ------------------------------------------------------------------------------------------------ one program
@@ -127,14 +140,14 @@ def judge(spec: Spec, count: int, seed: int = 0, compile: Compile | None = None)
     except Falsehood as e:
         raise Fault(f"{te_source(spec)}\n# a refusal's example is false: {e}\n") from None
     found = Judged("kernel", kernel.passes, tuple(r.obligation for r in refusals), replays)
-    ran = compared = 0
+    ran = compared = underflows = 0
     for run, how, loaded in _plan(spec, program, kernel, count, seed, compile):
         arguments = tensors(program, run)
-        text, elements = _difference(program, loaded, arguments, how)
-        if text:
-            raise Fault(_message(spec, program, loaded, arguments, how, text, run))
-        ran, compared = ran + 1, compared + elements
-    return replace(found, runs=ran, compared=compared)
+        seen = _difference(program, loaded, arguments, how)
+        if seen.text and not seen.underflow:
+            raise Fault(_message(spec, program, loaded, arguments, how, seen.text, run))
+        ran, compared, underflows = ran + 1, compared + seen.compared, underflows + seen.underflow
+    return replace(found, runs=ran, compared=compared, underflows=underflows)
 
 
 def _plan(
@@ -163,7 +176,13 @@ def _message(
     spec: Spec, program: nv.Program, kernel: Any, arguments: list[torch.Tensor], how: How, text: str, run: Run
 ) -> str:
     def wrong(candidate: list[torch.Tensor]) -> str:
-        return _difference(program, kernel, candidate, how)[0]
+        found = _difference(program, kernel, candidate, how)
+        return "" if found.underflow else found.text
+
+    small = with_tile(kernel, SMALL_TILE)
+    if how == How() and (text_small := _difference(program, small, arguments, How(SMALL_TILE))).text:
+        if not text_small.underflow:  # the same with fewer elements
+            kernel, how = small, How(SMALL_TILE)
 
     fewer = shrunk(program, arguments, wrong)
     return paste(te_source(spec), program, fewer, _form(how), wrong(fewer) or text) + f"# first seen with {run}\n"

@@ -87,8 +87,8 @@ def runs(program: Program, tile: int, count: int, seed: int) -> list[Run]:
     found = []
     for k in range(count):
         n = columns[k % len(columns)]
-        rows = [0, 1, 3, 17] if n <= 64 else [1, 3]
-        lengths = {name: rng.choice(rows) if rng.random() < 0.8 else 3 for name in names}
+        rows = [3, 1, 3, 17, 2, 3, 1, 0] if n <= 64 else [1, 3]
+        lengths = {name: rng.choice(rows) for name in names}
         lengths["N"] = n
         dead = rng.choice(("", *DEAD)) if may_be_dead else ""
         drawn = tuple((name, lengths[name]) for name in names)

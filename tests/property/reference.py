@@ -51,9 +51,12 @@ class Moved(Evaluator):
     ) -> None:
         super().__init__(tensors, sizes)
         self.rng, self.narrow = rng, narrow
+        self.underflows = False
 
     def _moved(self, value: Array, noise: Array, dtype: str) -> Array:
         if self.rng is None:
+            normal = TYPES[dtype][1] / TYPES[dtype][0]
+            self.underflows |= bool(np.any((value != 0) & (np.abs(value) < normal)))
             return rounded(value, dtype)
         moved = self.rng.uniform(-1.0, 1.0, np.shape(value)) * np.where(np.isfinite(value), noise, 0.0)
         return np.asarray(value + moved)
@@ -120,15 +123,18 @@ def rounded(value: Array, dtype: str) -> Array:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The definition's value, and the error that rounding may make; NaN in ``error`` where nothing is compared."""
+    """The definition's value, and the error that rounding may make; NaN in ``error`` where nothing is compared.
+
+    ``underflows``: some value of the definition is too small for its type, in this output or another."""
 
     value: Array
     error: Array
+    underflows: bool = False
 
 
 def _moved(
     program: Program, inputs: Arrays, scalars: Mapping[str, Any], seed: int | None, narrow: str
-) -> dict[str, Array]:
+) -> tuple[dict[str, Array], bool]:
     env = size_env(program, {k: np.shape(v) for k, v in inputs.items()}, scalars)
     rng = None if seed is None else np.random.default_rng(seed)
     evaluator = Moved(inputs, env, rng, narrow)
@@ -137,7 +143,7 @@ def _moved(
         value = evaluator.eval(stage.body, frame)
         full = tuple(len(v) for v in frame.values)
         evaluator.tensors[stage.name] = np.array(np.broadcast_to(value, full))
-    return {name: evaluator.tensors[name] for name in program.outputs}
+    return {name: evaluator.tensors[name] for name in program.outputs}, evaluator.underflows
 
 
 def wanted(
@@ -151,11 +157,11 @@ def wanted(
         for name, value in values.items():
             least = TYPES[program.stage(name).dtype][1] if program.stage(name).dtype in TYPES else 0.0
             error = np.zeros(value.shape)
-            for run in runs:
+            for run, _ in runs:
                 same = (value == run[name]) | (np.isfinite(value) & np.isfinite(run[name]))
                 change = np.where(value == run[name], 0.0, np.abs(value - run[name]))
                 error = np.maximum(error, np.where(same, change, np.nan))
-            found[name] = Wanted(value, FACTOR * error + least)
+            found[name] = Wanted(value, FACTOR * error + least, runs[0][1])
     return found
 
 
@@ -174,6 +180,15 @@ def fault(got: Array, want: Wanted) -> str:
         f"[{', '.join(map(str, k))}] is {got[k]:.9g} instead of {want.value[k]:.9g} +- {want.error[k]:.2g}, "
         f"as are {len(wrong) - 1} more of {want.value.size}"
     )
+
+
+def lost_to_underflow(got: Array, want: Wanted) -> bool:
+    """Everything that is wrong is NaN or infinite, and values of the definition underflow: a quotient of two running values
+    of which both are 0 then. docs/limitations.md says that this is not looked at."""
+    finite = np.isfinite(want.value) & ~np.isnan(want.error)
+    with np.errstate(all="ignore"):
+        wrong = finite & ~(np.abs(got - want.value) <= want.error)
+    return want.underflows and not np.any(np.isfinite(got[wrong]))
 
 
 def judged(want: Wanted) -> int:

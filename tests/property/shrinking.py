@@ -28,7 +28,7 @@ def shrunk(program: nv.Program, arguments: Tensors, wrong: Callable[[Tensors], s
     if not still(plain):
         return arguments  # the layout matters
     best = plain
-    for simpler in (_shorter, _flatter, _single):
+    for simpler in (_shorter, _flatter, _parts, _single):
         again = True
         while again and left > 0:
             again = False
@@ -85,6 +85,19 @@ def _flatter(program: nv.Program, arguments: Tensors) -> Iterator[Tensors]:
                 y = torch.full_like(x, v)
                 if not torch.equal(x, y) and len(x.unique()) > 1:
                     yield [*arguments[:k], y, *arguments[k + 1 :]]
+
+
+def _parts(program: nv.Program, arguments: Tensors) -> Iterator[Tensors]:
+    """A part of a tensor set to 0."""
+    for k, x in enumerate(arguments):
+        n = x.numel() // 2
+        while n >= 2:
+            for start in range(0, x.numel(), n):
+                if bool((x.view(-1)[start : start + n] != 0).any()):
+                    y = x.clone()
+                    y.view(-1)[start : start + n] = 0
+                    yield [*arguments[:k], y, *arguments[k + 1 :]]
+            n //= 2 if n <= 64 else 4
 
 
 def _single(program: nv.Program, arguments: Tensors) -> Iterator[Tensors]:
