@@ -112,7 +112,7 @@ def _scaled(s: Scope, p: Producer, b: str) -> str:
         case "mean":
             return f'{b} / te.sqrt({r} / N.astype("float32") + 1e-3)'
         case "root":
-            return f"te.sqrt(te.abs({b}) / ({r} + 1.0))"
+            return f"te.sqrt({b if b == '1.0' else f'te.abs({b})'} / ({r} + 1.0))"
         case "grows":
             return f"{b} * ({r} + 1.0)"
         case "sqrt":
