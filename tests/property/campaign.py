@@ -109,7 +109,8 @@ def rate(records: list[Record]) -> float:
 
 def summary(state: State) -> Iterator[str]:
     records = list(state.programs.values())
-    yield f"{len(records)} distinct programs, {sum(r.runs for r in records)} inputs run, {sum(r.compared for r in records)} numbers compared"
+    runs, numbers = sum(r.runs for r in records), sum(r.compared for r in records)
+    yield f"{len(records)} distinct programs, {runs} inputs run, {numbers} numbers compared"
     yield f"{state.seconds:.0f} s, of which the slowest program took {max((r.seconds for r in records), default=0):.0f} s"
     for strategy in ("repairable", "arbitrary"):
         own = [r for r in records if r.strategy == strategy]
@@ -125,7 +126,8 @@ def summary(state: State) -> Iterator[str]:
     missed = [r for r in records if r.expected and not r.fused]
     yield f"repairable by construction and fused in the expected passes: {rate(records):.1%}"
     for r in missed[:20]:
-        yield f"# not fused: {r.outcome}, {r.passes} passes instead of {r.expected}; {', '.join(r.refused)} {r.why}\n{r.source}"
+        why = f"{', '.join(r.refused)} {r.why}"
+        yield f"# not fused: {r.outcome}, {r.passes} passes instead of {r.expected}; {why}\n{r.source}"
     for text in state.failures:
         yield f"# FAILURE\n{text}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,13 +14,16 @@ import neptune_verified as nv
 from neptune_verified.pipeline import Kernel
 from neptune_verified.runtime import LoadedKernel
 from tests.property.inputs import Run, as_arrays, extents_of, runs, tensors
-from tests.property.reference import fault, judged, lost_to_underflow, wanted
+from tests.property.reference import Wanted, fault, judged, lost_to_underflow, wanted
+from tests.property.relations import related
 from tests.property.replaying import Falsehood, replayed
 from tests.property.shrinking import paste, shrunk
 from tests.property.specs import Spec, build, digest, te_source
 
 #: Stream tiles of the second form in which every kernel is run (any power of two is right).
 SMALL_TILE = 16
+#: Every so many runs, relations between runs are looked at too.
+RELATED = 3
 Compile = Callable[..., Kernel]
 
 
@@ -96,8 +100,17 @@ class Difference:
 
 
 def _difference(program: nv.Program, kernel: Any, arguments: list[torch.Tensor], how: How) -> Difference:
+    return _compared(program, kernel, arguments, how, _wanted(program, kernel, arguments))
+
+
+def _wanted(program: nv.Program, kernel: Any, arguments: list[torch.Tensor]) -> dict[str, Wanted]:
     narrow = next((t.dtype for t in program.inputs if t.dtype in ("float16", "bfloat16")), "")
-    want = wanted(program, as_arrays(program, arguments), narrow=narrow if kernel.roundings else "")
+    return wanted(program, as_arrays(program, arguments), narrow=narrow if kernel.roundings else "")
+
+
+def _compared(
+    program: nv.Program, kernel: Any, arguments: list[torch.Tensor], how: How, want: dict[str, Wanted]
+) -> Difference:
     got = results(program, kernel, arguments, how)
     compared = 0
     for name, found in zip(program.outputs, got, strict=True):
@@ -141,13 +154,24 @@ def judge(spec: Spec, count: int, seed: int = 0, compile: Compile | None = None)
         raise Fault(f"{te_source(spec)}\n# a refusal's example is false: {e}\n") from None
     found = Judged("kernel", kernel.passes, tuple(r.obligation for r in refusals), replays)
     ran = compared = underflows = 0
+    last = None if len(next(iter(kernel.configs.values()), ())) < 2 else next(iter(kernel.configs.values()))[-1]
     for run, how, loaded in _plan(spec, program, kernel, count, seed, compile):
         arguments = tensors(program, run)
-        seen = _difference(program, loaded, arguments, how)
+        want = _wanted(program, loaded, arguments)
+        seen = _compared(program, loaded, arguments, how, want)
         if seen.text and not seen.underflow:
             raise Fault(_message(spec, program, loaded, arguments, how, seen.text, run))
+        if ran % RELATED == 0 and not seen.text:
+            form = replace(how, config=how.config or last)
+            broken = related(spec, program, arguments, partial(_again, program, loaded, form), want)
+            if broken:
+                raise Fault(_message(spec, program, loaded, arguments, form, broken, run))
         ran, compared, underflows = ran + 1, compared + seen.compared, underflows + seen.underflow
     return replace(found, runs=ran, compared=compared, underflows=underflows)
+
+
+def _again(program: nv.Program, kernel: Any, how: How, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
+    return results(program, kernel, arguments, how)
 
 
 def _plan(
@@ -180,9 +204,9 @@ def _message(
         return "" if found.underflow else found.text
 
     small = with_tile(kernel, SMALL_TILE)
-    if how == How() and (text_small := _difference(program, small, arguments, How(SMALL_TILE))).text:
-        if not text_small.underflow:  # the same with fewer elements
-            kernel, how = small, How(SMALL_TILE)
+    fewer_elements = _difference(program, small, arguments, How(SMALL_TILE)) if how == How() else Difference("")
+    if fewer_elements.text and not fewer_elements.underflow:
+        kernel, how = small, How(SMALL_TILE)
 
     fewer = shrunk(program, arguments, wrong)
     return paste(te_source(spec), program, fewer, _form(how), wrong(fewer) or text) + f"# first seen with {run}\n"

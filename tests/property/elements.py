@@ -81,8 +81,8 @@ def scope(draw: Draw, bounds: tuple[float | None, ...] = (None, 8.0, 64.0, 1024.
 def element(s: Scope) -> str:
     """A value of the element (i, j), |value| at most about bound^2 * 16; simple ones first."""
     x, k = s.x(), s.constant()
-    kind = s.pick("x", "x", "k x", "x + w", "x w", "x + u", "x y", "x - y", "tanh", "abs", "clamp", "min", "log1p", "dot", "sin",
-                  "sigmoid", "choose", "affine")  # fmt: skip
+    kind = s.pick("x", "x", "k x", "x + w", "x w", "x + u", "x y", "x - y", "tanh", "abs", "clamp", "min", "log1p", "dot",
+                  "sin", "sigmoid", "choose", "affine")  # fmt: skip
     match kind:
         case "x":
             return x

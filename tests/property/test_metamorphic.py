@@ -25,7 +25,9 @@ Tensors = tuple[torch.Tensor, ...]
 
 @cache
 def attention(split: bool = False) -> Kernel:
-    program = read_definition("examples/operators.py:pf_global", {"H": H, "Hk": 1, "D": D, "dtype": "float32", "lse": True})[0]
+    program = read_definition(
+        "examples/operators.py:pf_global", {"H": H, "Hk": 1, "D": D, "dtype": "float32", "lse": True}
+    )[0]
     return nv.compile(program, "interpret", nv.Schedule("split-k") if split else None)
 
 
