@@ -10,15 +10,21 @@ from hypothesis import strategies as st
 from tests.property.elements import NEG_INF, D, Scope, element, mask, scope
 from tests.property.specs import Spec, used
 
-BINARY = ("({a} + {b})", "({a} - {b})", "{a} * {b}", "{a} / ({b} + 1.0)", "{a} / (te.abs({b}) + 0.5)", "te.max({a}, {b})",
-          "te.min({a}, {b})", "te.exp({a} - {b})", "te.exp(te.min({a}, {b}) - te.max({a}, {b}))", "{a} / {b}",
-          "te.if_then_else({a} > {b}, {a}, {c})", "({a} - {b}) * ({a} - {b})")  # fmt: skip
-UNARY = ("te.exp(-te.abs({a}))", "te.abs({a})", "te.tanh({a})", "te.sqrt(te.abs({a}))", "te.log(1.0 + te.abs({a}))", "({a} + {c})",
-         "{a} * {c}", "te.rsqrt({a} * {a} + 1e-3)", "te.power({a}, 2.0)", "-({a})", "te.sigmoid({a})", "te.exp({a} * 0.0625)",
-         "te.floor({a})", "te.sin({a})")  # fmt: skip
+BINARY = (
+    "({a} + {b})", "({a} - {b})", "{a} * {b}", "{a} / ({b} + 1.0)", "{a} / (te.abs({b}) + 0.5)", "te.max({a}, {b})",
+    "te.min({a}, {b})", "te.exp({a} - {b})", "te.exp(te.min({a}, {b}) - te.max({a}, {b}))", "{a} / {b}",
+    "te.if_then_else({a} > {b}, {a}, {c})", "({a} - {b}) * ({a} - {b})",
+)  # fmt: skip
+UNARY = (
+    "te.exp(-te.abs({a}))", "te.abs({a})", "te.tanh({a})", "te.sqrt(te.abs({a}))", "te.log(1.0 + te.abs({a}))",
+    "({a} + {c})", "{a} * {c}", "te.rsqrt({a} * {a} + 1e-3)", "te.power({a}, 2.0)", "-({a})", "te.sigmoid({a})",
+    "te.exp({a} * 0.0625)", "te.floor({a})", "te.sin({a})",
+)  # fmt: skip
 #: Applied at the end, to a whole row.
-SCALAR = ("{a}", "{a} * 0.5 + 1.0", "te.sqrt(te.abs({a}))", "te.log(te.abs({a}))", "{a} / N.astype(\"float32\")", "{a} / {b}",
-          "{a} + te.log({b})", "te.if_then_else({b} == 0.0, 0.0, {a} / {b})", "te.max({a}, {b})")  # fmt: skip
+SCALAR = (
+    "{a}", "{a} * 0.5 + 1.0", "te.sqrt(te.abs({a}))", "te.log(te.abs({a}))", '{a} / N.astype("float32")', "{a} / {b}",
+    "{a} + te.log({b})", "te.if_then_else({b} == 0.0, 0.0, {a} / {b})", "te.max({a}, {b})",
+)  # fmt: skip
 
 
 def _expression(s: Scope, leaves: list[str], depth: int) -> str:

@@ -3,10 +3,10 @@
 The value is that of ``run_program``: float64, stage by stage, unfused. How far float32 arithmetic may be from it is
 measured on the same definition: every operation's result is moved by up to its type's unit roundoff, at random, and
 each reduction by what its depth of additions may lose; the largest change of the output over a few such runs is the
-size of a rounding error there. In one more run every result is rounded to its type, which shows what underflows. An output that is ill-conditioned moves far and is judged loosely, one that is not hardly
-moves and is judged sharply. Values that leave the range of their type (where the definition promises nothing) become
-undefined in these runs, and an output that is undefined, or not finite in one of them and finite in another, is not
-compared.
+size of a rounding error there. In one more run every result is rounded to its type, which shows what underflows. An
+output that is ill-conditioned moves far and is judged loosely, one that is not hardly moves and is judged sharply.
+Values that leave the range of their type (where the definition promises nothing) become undefined in these runs, and an
+output that is undefined, or not finite in one of them and finite in another, is not compared.
 """
 
 from __future__ import annotations
