@@ -10,11 +10,11 @@ Strategies, in order (DESIGN of the method: Neptune, section 4.2; the sample-poi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy as sp
 
-from neptune_verified.fusion.sympify import CannotDerive, cases, from_sympy, normal, samples, to_sympy
+from neptune_verified.fusion.sympify import CannotDerive, cases, from_sympy, normal, readable, samples, to_sympy
 from neptune_verified.ir.expr import Const, Expr, Op, Var, contains, op, substitute, subterms, transform, var
 from neptune_verified.ir.kinds import NONNEGATIVE, KindAnalysis, Kinds
 from neptune_verified.ir.loops import T
@@ -44,6 +44,7 @@ def candidates(problem: Problem) -> Iterator[tuple[str, Expr]]:
     The last candidate leaves the accumulator as it is: right where the term does not change with its producers after
     all, and otherwise refused at a point that shows how it does."""
     reason = f"no strategy derives a repair for the reducer {problem.reducer}"
+    problem = replace(problem, term=_readable(problem))
     seen: set[Expr] = set()
     for form, back in (opaque(problem), (problem, {})):
         for name, strategy in STRATEGIES.get(problem.reducer, ()):
@@ -58,6 +59,22 @@ def candidates(problem: Problem) -> Iterator[tuple[str, Expr]]:
     unchanged = var(T, problem.dtype)
     if unchanged not in seen:
         yield "unchanged" if seen else f"unchanged: {reason}", unchanged
+
+
+def _readable(problem: Problem) -> Expr:
+    """The term with elements in place of what elements alone make and SymPy is not told of (``j % 3``): a repair reads none
+    of them."""
+    moving = {*problem.old, *(v for v, _ in problem.parameters)}
+    found: dict[Expr, Expr] = {}
+
+    def fn(x: Expr) -> Expr | None:
+        if x.dtype == "bool" or isinstance(x, Var | Const) or not moving.isdisjoint(subterms(x)):
+            return None
+        if all(readable(y) for y in subterms(x) if y.dtype != "bool"):
+            return None
+        return found.setdefault(x, var(f"E{len(found)}", x.dtype))
+
+    return transform(problem.term, fn)
 
 
 def _orders(h: Expr) -> Iterator[Expr]:
@@ -177,8 +194,8 @@ def affine(problem: Problem) -> Iterator[Expr]:
             if _finite(slope) and _finite(offset) and (slope.free_symbols | offset.free_symbols) <= s.producers:
                 yield _line(s, slope, offset)
                 break
-        if not elements:
-            raise CannotDerive("the term does not depend on an element")
+        if not elements:  # the same value for every element, hence the extremum itself
+            yield _line(s, sp.Integer(1), normal(g_new - g))
 
 
 def _line(s: _Sampled, slope: sp.Expr, offset: sp.Expr) -> Expr:

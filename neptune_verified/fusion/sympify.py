@@ -68,6 +68,11 @@ _UNARY = {sp.log: "log", sp.Abs: "abs", sp.tanh: "tanh", sp.erf: "erf", sp.sin: 
 _UNARY |= {sp.floor: "floor", sp.ceiling: "ceil"}
 
 
+def readable(e: Expr) -> bool:
+    """``to_sympy`` reads the outermost operation."""
+    return not isinstance(e, Op) or e.name in ("cast", "select") or e.name in _FUNCTIONS
+
+
 def to_sympy(e: Expr, symbols: dict[Expr, sp.Symbol]) -> sp.Expr:
     match e:
         case Var():

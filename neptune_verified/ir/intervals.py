@@ -33,8 +33,8 @@ SMALLEST: dict[str, Fraction] = {
     "float32": Fraction(1, 2**126),
     "float64": Fraction(1, 2**1022),
 }
-#: Beyond this no exponential is computed: it is far outside of every type.
-_FAR = 20_000
+#: Beyond this no exponential is computed: it is far outside of every type, and its digits would be too many for a text.
+_FAR = 2_000
 #: Powers beyond this have no interval: their exact bounds would fill the memory.
 _LARGEST_EXPONENT = 1_000
 _CONTEXT = MPContext()
@@ -408,6 +408,7 @@ def rational_above(x: Bound) -> Bound:
 
 
 def short(r: Interval) -> Interval:
-    """A wider interval with short bounds."""
-    low = rational_above(-r.lo)
-    return Interval(-low, rational_above(r.hi), r.gap)
+    """A wider interval with short bounds; the gap says no more than these, since it is not stated beside them."""
+    lo, hi = -rational_above(-r.lo), rational_above(r.hi)
+    away = lo if lo > 0 else -hi
+    return Interval(lo, hi, min(r.gap, away) if isinstance(away, Fraction) and away > 0 else r.gap)

@@ -226,7 +226,10 @@ class Walk:
 
     def operand(self, v: Var, x: Expr, kinds: Kinds) -> Symbol:
         """A symbol that stands for a term over the walk's symbols."""
-        return Symbol(v, kinds, expr_text(x), over_symbols(x, kinds, self.kinds.given, self.why))
+        why = over_symbols(x, kinds, self.kinds.given, self.why)
+        if isinstance(x, Const):
+            why = (f"derived: {expr_text(x)} is a number",)
+        return Symbol(v, kinds, expr_text(x), why)
 
     def sum_claim(self, term: Expr, r: Interval, n: Fraction, whole: Interval) -> Claim:
         """A sum of up to n values of ``term`` is in the range of the accumulator's type."""

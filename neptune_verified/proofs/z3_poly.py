@@ -129,6 +129,14 @@ def divide(p: Poly, mono: Mono, c: Fraction = ONE) -> Poly:
     return collect(terms)
 
 
+def scalar(p: Poly) -> Fraction:
+    """The positive number c with which p / c has whole coefficients without a common divisor; p is nonzero.
+
+    A polynomial that becomes an atom is divided by it: multiples of one polynomial share an atom, and its text needs no
+    fractions."""
+    return Fraction(math.gcd(*(c.numerator for _, c in p)), math.lcm(*(c.denominator for _, c in p)))
+
+
 def is_number(p: Poly) -> bool:
     return all(not m for m, _ in p)
 
@@ -140,7 +148,7 @@ def value(p: Poly) -> Fraction:
 def inverse(p: Poly) -> Poly:
     """1/p for nonzero p."""
     mono = content(p, lambda a: True)
-    c = p[0][1]
+    c = scalar(p) if p[0][1] > 0 else -scalar(p)
     rest = divide(p, mono, c)
     result = scale(mono_poly({a: -e for a, e in mono}), 1 / c)
     return result if is_number(rest) else mul(result, atom(("P", rest), -ONE))
@@ -184,7 +192,7 @@ def base_power(base: Poly, q: Fraction) -> Poly:
 def log(p: Poly, positive: Callable[[Atom], bool]) -> Poly:
     """log(p) for positive p."""
     mono = content(p, positive)
-    c = abs(p[0][1])
+    c = scalar(p)
     rest = divide(p, mono, c)
     result = log_number(c)
     for a, e in mono:

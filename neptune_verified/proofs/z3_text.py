@@ -189,7 +189,9 @@ class Script:
         return join("+", [self.product(m, c) for m, c in p])
 
     def product(self, mono: P.Mono, c: Fraction) -> str:
-        factors = [] if c == 1 and mono else [integer(int(c))]
+        if c.denominator != 1:
+            raise P.TooLarge(f"the fraction {c}, which has no text")
+        factors = [] if c == 1 and mono else [integer(c.numerator)]
         for a, e in mono:
             steps = e / self.units[a]
             if steps > LARGEST_PRINTED_POWER:

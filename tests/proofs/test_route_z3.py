@@ -73,6 +73,27 @@ def test_a_root_does_not_imply_that_its_argument_is_positive(statement: Statemen
     assert route_z3.prove(statement).verdict is Verdict.REFUTED
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1/(1 + r/2) = 1/(1 + r/3)",
+        "1/(2 + 3*r) = 1/(2 + 2*r)",
+        "1/(2 + r) = 1/(2 + r/2)",
+        "sqrt(2 + 3*r) = sqrt(2 + 2*r)",
+        "rsqrt(1 + r/2) = rsqrt(1 + 2*r/3)",
+    ],
+)
+def test_fractions_in_a_divisor_are_not_cut_off(text: str) -> None:
+    """Divisors and roots are polynomials of their own in the script, where every coefficient is printed whole."""
+    result = route_z3.prove(say("r: nonnegative", text))
+    assert result.verdict is Verdict.REFUTED, result.detail
+
+
+def test_multiples_of_one_divisor_are_one_divisor() -> None:
+    assert route_z3.prove(say("r: nonnegative", "1/(1 + r/2) = 2/(2 + r)")).verdict is Verdict.PROVED
+    assert route_z3.prove(say("r: nonnegative", "1/(-1/3 - r/2) = -6/(2 + 3*r)")).verdict is Verdict.PROVED
+
+
 def test_a_model_counts_only_if_it_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     """exp is an arbitrary positive number to Z3, so a model alone is no counterexample."""
     statement = say("x: real", "exp(x + 2*x*x) >= 1/2")
