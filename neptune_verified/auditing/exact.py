@@ -199,7 +199,8 @@ class Exact(Arithmetic):
         d = (torch.einsum(equation, *grown) * times - plain).clamp(min=0.0)
         n = math.prod(self.lengths.integer(a.extent) for a in e.axes)
         steps = self.depth(stage, n) + len(parts)
-        d = d + plain * (steps * FORMATS[self.accumulated(e.dtype)].roundoff)
+        f = FORMATS[self.accumulated(e.dtype)]
+        d = d + plain * (steps * f.roundoff) + torch.where(plain == 0, 0.0, n * f.tiny)  # products may underflow
         return self._narrow(self.claimed(Value(x, d), e.dtype), e.dtype)
 
     # ------------------------------------------------------------------------------------------ accumulation

@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as with_seed
 
 import neptune_verified as nv
-from neptune_verified.ir.serialize import program_hash
-from neptune_verified.proofs.kernel import SEMANTICS_VERSION
+from neptune_verified.ir.serialize import SEMANTICS_VERSION, program_hash
 from tests.property.arbitrary import arbitrary_programs
 from tests.property.check import Compile, Fault, Judged, judge
 from tests.property.repairable import repairable_programs
