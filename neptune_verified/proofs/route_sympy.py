@@ -225,6 +225,7 @@ class Split:
             return []
 
     def look(self, case: Case, evaluator: Evaluator) -> list[Case] | str | None:
+        open_forms: tuple[Any, ...] = ()
         for k, h in enumerate(self.hypotheses):
             try:
                 if evaluator.value(h) is not True:
@@ -238,8 +239,13 @@ class Split:
                     parts = self.use(h, evaluator, case if again else case.mark(k), e)
                     if parts is not None:
                         return parts
+                open_forms = open_forms or tuple(e.forms)
         try:
-            return None if self.goal_holds(evaluator) else self.refine(case, evaluator)
+            if self.goal_holds(evaluator):
+                return None
+            found = self.refine(case, evaluator)
+            # Where the goal is false, what a hypothesis leaves open may rule the case out.
+            return found if isinstance(found, list) or not open_forms else self.split(case, *open_forms) or found
         except Undecided as e:
             return self.split(case, *e.forms) or str(e)
 

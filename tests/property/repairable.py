@@ -253,7 +253,8 @@ def finish(r: Rows, outputs: list[str]) -> tuple[tuple[str, ...], int]:
         case "product" if of_max or any(p.kind == "sum" for p in r.producers):
             p = of_max[0] if of_max else next(p for p in r.producers if p.kind == "sum")
             v = s.read("v", (("j", "N"), ("d", D)))
+            beside = p.read in s.stages[-1].term  # outputs that share no reduction become two kernels
             s.add("o", (*s.rows, ("d", D)), r.masked(f"{factor(r, p, '1.0')} * {v}", "0.0"), "sum")
-            return (last, "o"), 1
+            return ((last, "o") if beside else ("o",)), 1
         case _:
             return (last,), 1
