@@ -199,8 +199,10 @@ class Exact(Arithmetic):
         d = (torch.einsum(equation, *grown) * times - plain).clamp(min=0.0)
         n = math.prod(self.lengths.integer(a.extent) for a in e.axes)
         steps = self.depth(stage, n) + len(parts)
-        f = FORMATS[self.accumulated(e.dtype)]
-        d = d + plain * (steps * f.roundoff) + torch.where(plain == 0, 0.0, n * f.tiny)  # products may underflow
+        carried = FORMATS[self.accumulated(e.dtype)]
+        d = (
+            d + plain * (steps * carried.roundoff) + torch.where(plain == 0, 0.0, n * carried.tiny)
+        )  # products may underflow
         return self._narrow(self.claimed(Value(x, d), e.dtype), e.dtype)
 
     # ------------------------------------------------------------------------------------------ accumulation

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import reduce
 from itertools import product
 
 import sympy as sp
@@ -11,6 +13,8 @@ import sympy as sp
 from neptune_verified.ir.expr import Const, Expr, Op, Var, const, op, substitute, subterms, var
 
 Go = Callable[[sp.Expr], Expr]
+#: Binary digits of a number of each type.
+DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 
 class CannotDerive(Exception):
@@ -154,14 +158,35 @@ def _product(e: sp.Expr, go: Go, dtype: str) -> Expr:
             parts.append(_raise(quotient, exponent, dtype))
         parts += [_raise(go(b), exponent, dtype) for b in tops]
         divisors += [_raise(go(b), exponent, dtype) for b in bottoms]
+    numbers = _representable(coefficient, dtype)
+    if parts and len(numbers) > 1:  # a number of more digits than the type has is a sum of such as it has
+        whole = _multiplied(parts, divisors)
+        terms = [op("mul", const(n, dtype), whole) for n in numbers]
+        return reduce(lambda x, y: op("add", x, y), terms)
     if coefficient != 1 or not parts:
         parts.insert(0, go(coefficient))
+    return _multiplied(parts, divisors)
+
+
+def _multiplied(parts: list[Expr], divisors: list[Expr]) -> Expr:
     result = parts[0]
     for x in parts[1:]:
         result = op("mul", result, x)
     for x in divisors:
         result = op("div", result, x)
     return result
+
+
+def _representable(c: sp.Rational, dtype: str) -> list[Fraction]:
+    """Numbers of the type, the largest first, whose sum is ``c``; ``c`` itself where a few are not enough."""
+    left, found = Fraction(int(c.p), int(c.q)), list[Fraction]()
+    digits = DIGITS.get(dtype, 24)
+    while left and len(found) < 3:
+        exponent = math.frexp(float(left))[1] - digits
+        unit = Fraction(2) ** exponent
+        found.append(round(left / unit) * unit)
+        left -= found[-1]
+    return found if not left else [Fraction(int(c.p), int(c.q))]
 
 
 def _power(e: sp.Expr, go: Go, dtype: str) -> Expr:

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 
 import neptune_verified as nv
+from neptune_verified.auditing.accumulation import accumulation_of
 from neptune_verified.pipeline import Kernel
 from neptune_verified.runtime import LoadedKernel
+from tests.property.bounds import beyond_bound
 from tests.property.inputs import Run, as_arrays, extents_of, runs, tensors
 from tests.property.reference import Wanted, fault, judged, lost_to_underflow, wanted
 from tests.property.relations import related
@@ -109,9 +111,14 @@ def _wanted(program: nv.Program, kernel: Any, arguments: list[torch.Tensor]) -> 
 
 
 def _compared(
-    program: nv.Program, kernel: Any, arguments: list[torch.Tensor], how: How, want: dict[str, Wanted]
+    program: nv.Program,
+    kernel: Any,
+    arguments: list[torch.Tensor],
+    how: How,
+    want: dict[str, Wanted],
+    got: list[torch.Tensor] | None = None,
 ) -> Difference:
-    got = results(program, kernel, arguments, how)
+    got = results(program, kernel, arguments, how) if got is None else got
     compared = 0
     for name, found in zip(program.outputs, got, strict=True):
         values = found.double().numpy()
@@ -158,9 +165,14 @@ def judge(spec: Spec, count: int, seed: int = 0, compile: Compile | None = None)
     for run, how, loaded in _plan(spec, program, kernel, count, seed, compile):
         arguments = tensors(program, run)
         want = _wanted(program, loaded, arguments)
-        seen = _compared(program, loaded, arguments, how, want)
+        got = results(program, loaded, arguments, how)
+        seen = _compared(program, loaded, arguments, how, want, got)
         if seen.text and not seen.underflow:
             raise Fault(_message(spec, program, loaded, arguments, how, seen.text, run))
+        accumulation = accumulation_of(getattr(loaded, "loops", kernel.loops), loaded.source, kernel.roundings)
+        beyond = "" if seen.text else beyond_bound(program, accumulation, arguments, got)
+        if beyond:
+            raise Fault(f"{te_source(spec)}\n# with {run} and {how}: {beyond}\n")
         if ran % RELATED == 0 and not seen.text:
             form = replace(how, config=how.config or last)
             broken = related(spec, program, arguments, partial(_again, program, loaded, form), want)

@@ -183,14 +183,14 @@ def fault(got: Array, want: Wanted) -> str:
 
 
 def lost_to_underflow(got: Array, want: Wanted) -> bool:
-    """Everything that is wrong is NaN, infinite, or as good as 0, and values of the definition underflow: a quotient of two
-    running values of which both are 0 then, or a product that is taken in another order. docs/limitations.md says that
-    this is not looked at."""
+    """Everything that is wrong is as good as 0, and values of the definition underflow: a product that is taken in another
+    order, a factor of a repair far below 1. docs/limitations.md says that this is not looked at. NaN and infinities are
+    never lost to underflow."""
     finite = np.isfinite(want.value) & ~np.isnan(want.error)
     with np.errstate(all="ignore"):
         wrong = finite & ~(np.abs(got - want.value) <= want.error)
-        kept = np.isfinite(got) & (np.abs(got) >= TYPES["float32"][1] / TYPES["float32"][0])
-    return want.underflows and not np.any(kept & wrong)
+        zero = np.isfinite(got) & (np.abs(got) < TYPES["float32"][1] / TYPES["float32"][0])
+    return want.underflows and not np.any(wrong & ~zero)
 
 
 def judged(want: Wanted) -> int:

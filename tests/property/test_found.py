@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import neptune_verified as nv
 from tests.property.check import difference
@@ -47,6 +48,10 @@ b = row(te.max, "b", lambda i: 1.0 - a[i] * 2.0)
 a = row(te.max, "a", lambda i: x[i, j] * y[i, j])
 b = row(te.sum, "b", lambda i: te.exp(x[i, j] * y[i, j] - a[i]) * (j % 3).astype("float32"))
 """,
+    "two rates whose sum has more digits than the type": """
+a = row(te.max, "a", lambda i: x[i, j])
+b = row(te.sum, "b", lambda i: te.exp((x[i, j] - a[i]) * 2.0) * te.exp((x[i, j] - a[i]) * 0.3) * y[i, j])
+""",
 }
 
 
@@ -58,3 +63,38 @@ def test_it_is_one_pass_and_right(name: str) -> None:
     for run in runs(program, 1024, 8, seed=1):
         wrong = difference(program, kernel, tensors(program, run))
         assert not wrong, (run, wrong)
+
+
+def test_a_divisor_that_underflows_is_no_repair() -> None:
+    """t * exp(-sqrt(a')) / exp(-sqrt(a)) was NaN where both exponentials are 0 in float32, and the definition is 0."""
+    stages = """
+a = row(te.max, "a", lambda i: x[i, j] * x[i, j])
+b = row(te.sum, "b", lambda i: te.if_then_else(j >= 2, te.exp(-te.sqrt(te.abs(a[i]))) * y[i, j], 0.0))
+"""
+    kernel = nv.compile(program_of(HEAD + stages + TAIL.replace("64", "1e4")), "interpret")
+    given = torch.zeros(1, 1025)
+    given[0, [0, 3, 1024]] = torch.tensor([200.0, 1.0, 1.0])
+    assert kernel(given, torch.ones(1, 1025)).tolist() == [0.0]
+    (refusal,) = kernel.loops.refusals
+    assert refusal.reason == "the repair divides by exp(-sqrt(abs(a))), which may underflow to 0 in float32"
+
+
+@pytest.mark.parametrize(
+    ("term", "passes"),
+    [
+        ("x[i, j] / (a[i] + 1.0)", 1),  # at least 1
+        ("x[i, j] * (a[i] + 1.0)", 1),
+        ("x[i, j] * te.sqrt(a[i] + 1e-6)", 1),
+        ("x[i, j] / te.sqrt(a[i])", 1),  # the definition's own divisor
+        ("x[i, j] * ((a[i] + 1.0) * (a[i] + 1.0))", 1),
+        ("x[i, j] * (a[i] * a[i])", 2),  # 1e-30 squared is 0
+    ],
+)
+def test_what_a_repair_may_divide_by(term: str, passes: int) -> None:
+    """``a`` is a sum of values >= 0."""
+    stages = f"""
+a = row(te.sum, "a", lambda i: te.abs(y[i, j]))
+b = row(te.sum, "b", lambda i: {term})
+"""
+    kernel = nv.compile(program_of(HEAD + stages + TAIL), "interpret")
+    assert kernel.passes == passes, (kernel.loops.refusals, kernel.source)
