@@ -207,43 +207,20 @@ def _mask_mod(x: Problem) -> Any:
 # --------------------------------------------------------------------------- scaled_dot_product_attention
 
 
-def sdpa(
-    *tensors: Tensor,
-    program: str,
-    cap: float | None = None,
-    window: int | None = None,
-    lse: bool = False,
-    row_max: bool = False,
-    sink: bool = False,
-) -> Any:
-    """torch's scaled_dot_product_attention, by the backend that it chooses. ALiBi is a tensor of biases in q's type."""
-    return _sdpa("SDPA", None, _problem("SDPA", tensors, program, cap, window, lse, row_max, sink))
+def _backend(peer: str, backend: str | None, summary: str) -> Any:
+    def run(
+        *tensors: Tensor,
+        program: str,
+        cap: float | None = None,
+        window: int | None = None,
+        lse: bool = False,
+        row_max: bool = False,
+        sink: bool = False,
+    ) -> Any:
+        return _sdpa(peer, backend, _problem(peer, tensors, program, cap, window, lse, row_max, sink))
 
-
-def cudnn(
-    *tensors: Tensor,
-    program: str,
-    cap: float | None = None,
-    window: int | None = None,
-    lse: bool = False,
-    row_max: bool = False,
-    sink: bool = False,
-) -> Any:
-    """The same by cuDNN, on a GPU."""
-    return _sdpa("cuDNN", "CUDNN_ATTENTION", _problem("cuDNN", tensors, program, cap, window, lse, row_max, sink))
-
-
-def flash(
-    *tensors: Tensor,
-    program: str,
-    cap: float | None = None,
-    window: int | None = None,
-    lse: bool = False,
-    row_max: bool = False,
-    sink: bool = False,
-) -> Any:
-    """The same by FlashAttention, on a GPU; it takes no tensors of masks or biases."""
-    return _sdpa("flash", "FLASH_ATTENTION", _problem("flash", tensors, program, cap, window, lse, row_max, sink))
+    run.__doc__ = summary
+    return run
 
 
 def _sdpa(peer: str, backend: str | None, x: Problem) -> Any:
@@ -291,3 +268,10 @@ def _mask(peer: str, backend: str | None, x: Problem) -> dict[str, Any]:
         return {"attn_mask": seen}
     bias = (x.slopes[:, None, None] * ahead).masked_fill(~seen, -math.inf)
     return {"attn_mask": bias[None].to(x.q.dtype)}
+
+
+sdpa = _backend(
+    "SDPA", None, "torch's scaled_dot_product_attention, by the backend that it chooses. ALiBi is biases in q's type."
+)
+cudnn = _backend("cuDNN", "CUDNN_ATTENTION", "The same by cuDNN, on a GPU.")
+flash = _backend("flash", "FLASH_ATTENTION", "The same by FlashAttention, on a GPU; it takes no masks or biases.")

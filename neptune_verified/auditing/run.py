@@ -17,13 +17,14 @@ import torch
 from torch import Tensor
 
 from neptune_verified.auditing.budget import check_budget, checks
-from neptune_verified.auditing.evaluate import Evaluator, Value, outputs
+from neptune_verified.auditing.evaluate import Evaluator, Value
 from neptune_verified.auditing.exact import Exact
 from neptune_verified.auditing.families import FAMILIES
 from neptune_verified.auditing.generate import generate
 from neptune_verified.auditing.inputs import Inputs, from_file, from_samples
 from neptune_verified.auditing.lengths import default_sizes
 from neptune_verified.auditing.measure import Errors
+from neptune_verified.auditing.parts import outputs
 from neptune_verified.auditing.result import KERNEL, UNFUSED, AuditResult, OutputInfo, Sample
 from neptune_verified.auditing.subject import Subject, subject_of
 from neptune_verified.auditing.typed import Typed

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from neptune_verified.auditing import exact_ops
 from neptune_verified.auditing.accumulation import Accumulation
-from neptune_verified.auditing.evaluate import Evaluator, Value, outputs
+from neptune_verified.auditing.evaluate import Evaluator, Value
 from neptune_verified.auditing.exact import Exact
 from neptune_verified.auditing.formats import FORMATS, ROUNDINGS
+from neptune_verified.auditing.parts import outputs
 from neptune_verified.auditing.typed import Typed, torch_type
 from neptune_verified.frontend.te import from_te
 from neptune_verified.ir.expr import FLOATS, Op, op, var

@@ -8,9 +8,10 @@ import torch
 
 import neptune_verified as nv
 from neptune_verified.auditing.accumulation import Accumulation
-from neptune_verified.auditing.evaluate import Evaluator, outputs
+from neptune_verified.auditing.evaluate import Evaluator
 from neptune_verified.auditing.exact import Exact
 from neptune_verified.auditing.measure import Errors
+from neptune_verified.auditing.parts import outputs
 from neptune_verified.auditing.result import OutputInfo
 from neptune_verified.ir.interpret import size_env
 
