@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -162,7 +163,7 @@ def root_power(p: Poly, q: Fraction, positive: Callable[[Atom], bool]) -> Poly:
 
 
 def cancelled(p: Poly) -> Poly:
-    """p, equal wherever its divisors are nonzero, without those divisors that divide all of it: ``(a c + c) / (a + 1)`` is c.
+    """p without those of its divisors that divide all of it, equal wherever they are nonzero: ``(a c + c) / (a + 1)`` is c.
 
     Only what an exact division gives is used; anything else stays as it is."""
     for a in sorted({a for m, _ in p for a, e in m if a[0] == "P" and e < 0 and e.denominator == 1}):
@@ -211,10 +212,8 @@ def quotient(p: Poly, b: Poly) -> Poly | None:
 
 
 def exp(p: Poly) -> Poly:
-    try:
+    with suppress(TooLarge):
         p = cancelled(p)
-    except TooLarge:
-        pass
     result = number(1)
     for mono, q in p:
         result = mul(result, exp_term(mono, q))

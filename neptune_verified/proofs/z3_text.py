@@ -80,11 +80,11 @@ class Script:
                     for signs in (frozenset((1,)), frozenset((0,))):
                         premise = nonzero(x, y) if pairs is exps else both_positive
                         yield ("=>", premise, ("=", ("sign", P.sub(x, y), signs), ("sign", P.sub(ex, ey), signs)))
-        for x, k in sorted({pair for f in self.formulas for pair in log_limits(f)}):
-            low, high = exp_bounds(k)
-            above = ("sign", P.sub(x[1], P.number(high)), AT_LEAST)
-            below = ("and", ("sign", x[1], POSITIVE), ("sign", P.sub(P.number(low), x[1]), AT_LEAST))
-            over = P.sub(P.atom(x), P.number(k))
+        for log, limit in sorted({pair for f in self.formulas for pair in log_limits(f)}):
+            low, high = exp_bounds(limit)
+            above = ("sign", P.sub(log[1], P.number(high)), AT_LEAST)
+            below = ("and", ("sign", log[1], POSITIVE), ("sign", P.sub(P.number(low), log[1]), AT_LEAST))
+            over = P.sub(P.atom(log), P.number(limit))
             yield ("=>", above, ("sign", over, AT_LEAST))
             yield ("=>", below, ("sign", P.scale(over, -P.ONE), AT_LEAST))
         for x, ex in exps:
@@ -223,11 +223,11 @@ def log_limits(f: Formula) -> Iterator[tuple[P.Atom, Fraction]]:
     """(log u, k) for each sign of ``c (log u - k)`` in the formula; k is not 0, which is log 1."""
     for part in f[1:] if f[0] in ("and", "or", "not", "=>", "=") else ():
         yield from log_limits(part)  # type: ignore[arg-type]
-    match f:
-        case ("sign", (((), c), ((((("G", _) as x), 1),), d)), _) if abs(c / d) <= LARGEST_LOG:
-            yield x, -c / d
-        case _:
-            pass
+    poly: P.Poly = f[1] if f[0] == "sign" else ()  # type: ignore[assignment]
+    if len(poly) == 2 and not poly[0][0] and len(poly[1][0]) == 1:
+        (_, c), (((log, exponent),), d) = poly
+        if log[0] == "G" and exponent == 1 and abs(c / d) <= LARGEST_LOG:
+            yield log, -c / d
 
 
 def exp_bounds(k: Fraction) -> tuple[Fraction, Fraction]:

@@ -27,9 +27,7 @@ class Domain:
     are those of numbers; otherwise a multiple of a logarithm is the logarithm of a power, which exp undoes, and an exponent
     that holds an exponential is one fresh atom. What is equal in one of these readings is equal."""
 
-    def __init__(
-        self, field: Field, opaque: bool = False, lenient: bool = False, algebraic: bool = False
-    ) -> None:
+    def __init__(self, field: Field, opaque: bool = False, lenient: bool = False, algebraic: bool = False) -> None:
         self.field, self.opaque, self.lenient, self.left = field, opaque, lenient, False
         self.algebraic = algebraic
         self.p, self.q = field.p, field.q
@@ -215,8 +213,9 @@ class Domain:
     def pow(self, a: Val, b: Val) -> Val:
         """exp(b log a); a whole exponent of one number by multiplication, a half by sqrt."""
         exponent = b.f.flat[0] if b.f.size and b.Q is not None and np.all(b.f == b.f.flat[0]) else np.nan
-        if np.isfinite(exponent) and np.any(b.Q != U(self.field.constant(Fraction(exponent), self.q))):
-            exponent = np.nan  # that number at this point alone
+        if np.isfinite(exponent) and b.Q is not None:
+            number = U(self.field.constant(Fraction(exponent), self.q))
+            exponent = exponent if np.all(number == b.Q) else np.nan  # not that number at this point alone
         if exponent == 0.5:
             return self.sqrt(a)
         if np.isfinite(exponent) and exponent == int(exponent) and abs(exponent) <= 64:
