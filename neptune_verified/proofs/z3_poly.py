@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -34,6 +35,8 @@ LARGEST_ROOT = 12
 LARGEST_POWER = 16
 LARGEST_NUMBER_POWER = 1024
 LARGEST_POLY = 400
+#: Terms of a quotient.
+LARGEST_QUOTIENT = 40
 
 
 class TooLarge(Exception):
@@ -159,7 +162,58 @@ def root_power(p: Poly, q: Fraction, positive: Callable[[Atom], bool]) -> Poly:
     return exp(scale(log(p, positive), q))
 
 
+def cancelled(p: Poly) -> Poly:
+    """p without those of its divisors that divide all of it, equal wherever they are nonzero: ``(a c + c) / (a + 1)`` is c.
+
+    Only what an exact division gives is used; anything else stays as it is."""
+    for a in sorted({a for m, _ in p for a, e in m if a[0] == "P" and e < 0 and e.denominator == 1}):
+        if is_number(a[1]):
+            continue
+        while True:
+            least = min((dict(m).get(a, Fraction(0)) for m, _ in p), default=Fraction(0))
+            if least >= 0 or least.denominator != 1:
+                break
+            above = quotient(mul(p, atom(a, -least)), a[1])
+            if above is None:
+                break
+            p = mul(above, atom(a, least + 1)) if least != -1 else above
+    return p
+
+
+def quotient(p: Poly, b: Poly) -> Poly | None:
+    """q with p = q b, by long division in one order of the monomials; None if there is a rest."""
+
+    def order(mono: Mono) -> tuple[Fraction, ...]:
+        exponents = dict(mono)
+        return tuple(exponents.get(a, Fraction(0)) for a in atoms)
+
+    # An inverse of an atom is a unit of the division: only a divisor's own exponents must not be negative.
+    atoms = sorted({a for m, _ in (*p, *b) for a, _ in m})
+    if any(e < 0 for m, _ in b for _, e in m):
+        return None
+    lead, c = max(b, key=lambda term: order(term[0]))
+    least = {a: min(dict(m).get(a, Fraction(0)) for m, _ in p) for a in atoms} if p else {}
+    found: list[tuple[Mono, Fraction]] = []
+    rest = p
+    while rest:
+        if len(found) > LARGEST_QUOTIENT:
+            return None
+        top, d = max(rest, key=lambda term: order(term[0]))
+        exponents = dict(top)
+        for a, e in lead:
+            exponents[a] = exponents.get(a, Fraction(0)) - e
+        if any(exponents.get(a, Fraction(0)) < e for a, e in least.items()):
+            return None
+        step = (tuple(sorted((a, e) for a, e in exponents.items() if e)), d / c)
+        found.append(step)
+        rest = sub(rest, mul((step,), b))
+    result = collect(found)
+    return result if mul(result, b) == p else None
+
+
 def exp(p: Poly) -> Poly:
+    with suppress(TooLarge):
+        p = cancelled(p)
     result = number(1)
     for mono, q in p:
         result = mul(result, exp_term(mono, q))

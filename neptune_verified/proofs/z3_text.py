@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 
 from neptune_verified.proofs import z3_poly as P
@@ -66,7 +67,8 @@ class Script:
                     self.collect_poly(a[1])
 
     def monotone(self) -> Iterable[Formula]:
-        """exp and log are increasing: exp 0 = 1 and log 1 = 0 as instances."""
+        """exp and log are increasing: exp 0 = 1 and log 1 = 0 as instances, and log u >= k where u >= exp k for the numbers
+        k with which a logarithm is compared, by bounds of exp k."""
         units = {a: unit(a, self.exponents[a]) for a in self.exponents if a[0] == "E"}
         exps = [(P.scale(atom_poly(a), u), P.atom(a, u)) for a, u in sorted(units.items())]
         logs = [(P.atom(a), a[1]) for a in sorted(self.exponents) if a[0] == "G"]
@@ -78,6 +80,13 @@ class Script:
                     for signs in (frozenset((1,)), frozenset((0,))):
                         premise = nonzero(x, y) if pairs is exps else both_positive
                         yield ("=>", premise, ("=", ("sign", P.sub(x, y), signs), ("sign", P.sub(ex, ey), signs)))
+        for log, limit in sorted({pair for f in self.formulas for pair in log_limits(f)}):
+            low, high = exp_bounds(limit)
+            above = ("sign", P.sub(log[1], P.number(high)), AT_LEAST)
+            below = ("and", ("sign", log[1], POSITIVE), ("sign", P.sub(P.number(low), log[1]), AT_LEAST))
+            over = P.sub(P.atom(log), P.number(limit))
+            yield ("=>", above, ("sign", over, AT_LEAST))
+            yield ("=>", below, ("sign", P.scale(over, -P.ONE), AT_LEAST))
         for x, ex in exps:
             tangent = ("sign", P.sub(ex, P.add(x, P.number(1))), frozenset((0, 1)))
             yield ("=>", nonzero(x, ()), tangent)
@@ -204,6 +213,32 @@ class Script:
 #: Powers are printed as products.
 LARGEST_PRINTED_POWER = 64
 POSITIVE = frozenset((1,))
+AT_LEAST = frozenset((0, 1))
+#: exp of these is a number of a few hundred digits at most.
+LARGEST_LOG = 800
+_DIGITS = 30
+
+
+def log_limits(f: Formula) -> Iterator[tuple[P.Atom, Fraction]]:
+    """(log u, k) for each sign of ``c (log u - k)`` in the formula; k is not 0, which is log 1."""
+    for part in f[1:] if f[0] in ("and", "or", "not", "=>", "=") else ():
+        yield from log_limits(part)  # type: ignore[arg-type]
+    poly: P.Poly = f[1] if f[0] == "sign" else ()  # type: ignore[assignment]
+    if len(poly) == 2 and not poly[0][0] and len(poly[1][0]) == 1:
+        (_, c), (((log, exponent),), d) = poly
+        if log[0] == "G" and exponent == 1 and abs(c / d) <= LARGEST_LOG:
+            yield log, -c / d
+
+
+def exp_bounds(k: Fraction) -> tuple[Fraction, Fraction]:
+    """Numbers not above and not below exp(k): the exponential of a decimal is rounded to the nearest one, so that its
+    neighbours enclose it."""
+    with localcontext(Context(prec=_DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN)) as context:
+        context.rounding = ROUND_FLOOR
+        low = (Decimal(k.numerator) / Decimal(k.denominator)).exp().next_minus()
+        context.rounding = ROUND_CEILING
+        high = (Decimal(k.numerator) / Decimal(k.denominator)).exp().next_plus()
+    return Fraction(low), Fraction(high)
 
 
 def atom_poly(a: P.Atom) -> P.Poly:

@@ -176,3 +176,51 @@ def test_roundings_are_seen_when_they_are_asked_for() -> None:
     zero = opaque.cast(opaque.constant(Fraction(0), "float32"), "float16")
     assert not zero.P.any()
     assert equal(D.cast(a, "float16"), a)
+
+
+A = Domain(FIELD, algebraic=True)
+
+
+def test_quotients_of_logarithms_are_quotients_of_numbers() -> None:
+    """In the algebraic reading; in the other one a multiple of a logarithm is the logarithm of a power."""
+    x, u, v = atoms(20), atoms(20, sign=1.0), atoms(20, sign=1.0)
+    repaired = A.mul(A.div(x, A.log(u)), A.div(A.log(u), A.log(v)))
+    assert equal(repaired, A.div(x, A.log(v)))
+    line = A.div(A.sub(A.mul(A.log(v), x), A.mul(A.log(u), x)), A.log(v))
+    assert equal(line, A.sub(x, A.div(A.mul(x, A.log(u)), A.log(v))))
+    for wrong in (A.div(x, A.log(u)), A.div(x, A.log(A.mul(v, v))), A.mul(x, A.log(v)), A.div(x, A.log(A.add(u, v)))):
+        assert different(repaired, wrong)
+
+
+def test_exponents_that_hold_exponentials_are_numbers() -> None:
+    base, a, b = A.exp(atoms(20)), A.sigmoid(atoms(20)), A.sigmoid(atoms(20))
+    one = number(1)
+    inner = A.pow(base, A.div(one, A.add(a, one)))
+    repaired = A.pow(inner, A.div(A.add(one, a), A.add(one, b)))
+    assert equal(repaired, A.pow(base, A.div(one, A.add(b, one))))
+    for wrong in (inner, A.pow(base, A.div(one, A.add(a, b))), A.pow(inner, A.div(a, A.add(one, b))), base):
+        assert different(repaired, wrong)
+
+
+def test_the_algebraic_reading_takes_no_two_functions_for_one() -> None:
+    x, y = atoms(20, sign=1.0), atoms(20, sign=1.0)
+    assert different(A.log(A.mul(x, y)), A.mul(A.log(x), A.log(y)))
+    assert different(A.log(A.add(x, y)), A.add(A.log(x), A.log(y)))
+    assert different(A.exp(A.log(x)), A.log(x)) and different(A.log(x), x) and different(A.exp(x), A.log(x))
+    assert different(A.pow(x, A.exp(y)), A.pow(x, A.log(y)))
+    assert different(A.pow(x, A.exp(y)), A.pow(x, A.exp(A.add(y, number(1)))))
+    assert different(A.logaddexp(x, y), A.log(A.add(x, y)))
+    assert equal(A.exp(A.add(x, y)), A.mul(A.exp(x), A.exp(y)))
+    assert equal(A.log(number(1)), number(0))
+
+
+def test_an_exponent_that_is_a_whole_number_at_the_point_alone_is_none() -> None:
+    x, e = atoms(20, sign=1.0), atoms(20)
+    e.f = np.full(20, 2.0)  # as a saturated sigmoid gives it
+    for d in (D, A):
+        assert different(d.pow(x, e), d.mul(x, x))
+        assert equal(d.pow(x, number(2)), d.mul(x, x))
+        e.f = np.full(20, 0.5)
+        assert different(d.pow(x, e), d.sqrt(x))
+        assert equal(d.pow(x, number(0.5)), d.sqrt(x))
+        e.f = np.full(20, 2.0)

@@ -12,6 +12,7 @@ from neptune_verified.proofs.statement import Defined, Statement, Symbol
 from neptune_verified.proofs.verdict import Verdict
 from tests.proofs.claims import FALSE, TRUE, VACUOUS
 from tests.proofs.library import REPAIRS, F, mutants, say
+from tests.proofs.test_route_z3 import LOGS_AND_POWERS
 
 
 @pytest.mark.parametrize("name", TRUE)
@@ -68,6 +69,11 @@ def test_every_mutant_is_refused(repair) -> None:  # type: ignore[no-untyped-def
 def test_domains_that_simplification_drops(statement: Statement) -> None:
     """SymPy says True, or cancels the pole, for each of these."""
     assert route_sympy.prove(statement).verdict is Verdict.REFUTED
+
+
+@pytest.mark.parametrize(("symbols", "text", "proved"), LOGS_AND_POWERS)
+def test_logarithms_and_powers(symbols: str, text: str, proved: bool) -> None:
+    assert (route_sympy.prove(say(symbols, text), timeout_ms=3000).verdict is Verdict.PROVED) == proved
 
 
 @pytest.mark.parametrize(

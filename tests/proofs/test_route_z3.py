@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from fractions import Fraction
 
+import mpmath
 import pytest
 import z3
 
 from neptune_verified.ir.expr import size, var
-from neptune_verified.proofs import falsify, route_z3
+from neptune_verified.proofs import falsify, route_z3, z3_poly
 from neptune_verified.proofs.limits import Limits
 from neptune_verified.proofs.statement import Defined, Statement, Symbol
 from neptune_verified.proofs.verdict import Verdict
+from neptune_verified.proofs.z3_cases import Lowering
+from neptune_verified.proofs.z3_text import exp_bounds
 from tests.proofs.claims import FALSE, TRUE, VACUOUS
 from tests.proofs.library import REPAIRS, F, mutants, say
 
@@ -92,6 +96,98 @@ def test_fractions_in_a_divisor_are_not_cut_off(text: str) -> None:
 def test_multiples_of_one_divisor_are_one_divisor() -> None:
     assert route_z3.prove(say("r: nonnegative", "1/(1 + r/2) = 2/(2 + r)")).verdict is Verdict.PROVED
     assert route_z3.prove(say("r: nonnegative", "1/(-1/3 - r/2) = -6/(2 + 3*r)")).verdict is Verdict.PROVED
+
+
+@pytest.mark.parametrize(
+    ("text", "fact", "proved"),
+    [
+        ("log(u) >= 0.6931471", "u >= 2", True),
+        ("log(u) >= 0.6931472", "u >= 2", False),
+        ("log(u) > 0", "u >= 2", True),
+        ("log(u) > 0", "u >= 1", False),
+        ("log(u) <= 25.65", "u <= 137438953000", True),
+        ("log(u) <= 25.64", "u <= 137438953000", False),
+        ("log(u) >= -0.6931472", "u >= 0.5", True),
+        ("log(u) >= -0.6931471", "u >= 0.5", False),
+        ("log(u) <= -0.6931471", "u <= 0.5", True),
+        ("log(u) <= -0.6931472", "u <= 0.5", False),
+        ("log(u) >= 0.6931471", "u <= 2", False),
+        ("log(u) <= 0.6931472", "u >= 2", False),
+        ("log(u) >= -5", "u <= 1", False),
+        ("log(u) >= 0.6931471 and log(u) <= 0.6931472", "u >= 1.9", False),
+    ],
+)
+def test_bounds_of_a_logarithm(text: str, fact: str, proved: bool) -> None:
+    verdict = route_z3.prove(say("u: positive", text, fact)).verdict
+    assert verdict is Verdict.PROVED if proved else verdict in (Verdict.REFUTED, Verdict.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    "k", [Fraction(1), Fraction(-1, 3), Fraction(7000001, 10000000), Fraction(799), Fraction(-799)]
+)
+def test_bounds_of_exponentials_enclose_them(k: Fraction) -> None:
+    low, high = exp_bounds(k)
+    with mpmath.workdps(60):
+        true = mpmath.exp(mpmath.mpf(k.numerator) / k.denominator)
+        assert mpmath.mpf(low.numerator) / low.denominator < true < mpmath.mpf(high.numerator) / high.denominator
+    assert high - low < low / 10**27
+
+
+LOGS_AND_POWERS = [
+    ("a: nonnegative", "def 1/log(a+2)", True),
+    ("a: nonnegative", "log(a+2) > 0", True),
+    ("a: nonnegative", "log(a+1) > 0", False),
+    ("a: nonnegative", "log(a) > 0", False),
+    ("a: nonnegative", "log(a+2) > 1", False),
+    ("a: nonnegative", "def 1/log(a+1)", False),
+    ("a: nonnegative", "def 1/log(a+0.5)", False),
+    ("a: real", "def 1/log(a+2)", False),
+    ("a b: nonnegative, t: real", "(t/log(a+2))*(log(a+2)/log(b+2)) = t/log(b+2)", True),
+    ("a b: nonnegative, t: real", "(t/log(a+1))*(log(a+1)/log(b+2)) = t/log(b+2)", False),
+    ("a b: nonnegative, t: real", "(t/log(a+2))*(log(b+2)/log(a+2)) = t/log(b+2)", False),
+    ("e: positive, a b: nonnegative", "pow(pow(e, 1/(a+1)), 1/(b+1)/(1/(a+1))) = pow(e, 1/(b+1))", True),
+    ("e: positive, a b: nonnegative", "pow(pow(e, 1/(a+1)), (1+a)/(1+b)) = pow(e, 1/(b+1))", True),
+    ("e: positive, a b: nonnegative", "pow(pow(e, 1/(a+1)), (2+a)/(1+b)) = pow(e, 1/(b+1))", False),
+    ("e: positive, a b: nonnegative", "pow(pow(e, 1/(a+1)), (1+b)/(1+a)) = pow(e, 1/(b+1))", False),
+    ("e: positive, a b: real", "pow(pow(e, 1/(a+1)), (1+a)/(1+b)) ~ pow(e, 1/(b+1))", False),
+    ("e: real, a b: nonnegative", "pow(pow(e, 1/(a+1)), (1+a)/(1+b)) = pow(e, 1/(b+1))", False),
+    ("e: positive, p q: real", "pow(pow(e, p), q) = pow(e, p*q)", True),
+    ("e: nonnegative, p q: real", "pow(pow(e, p), q) = pow(e, p*q)", False),
+    ("e: nonnegative, p q: real", "pow(pow(e, p), q) ~ pow(e, p*q)", False),
+    ("e p q: real", "pow(pow(e, p), q) = pow(e, p*q)", False),
+    ("u p: real", "pow(exp(u), p) = exp(u*p)", True),
+    ("u p: real", "pow(exp(u), p) = exp(u)*p", False),
+    ("a c: real", "exp((a*c + c)/(a+1)) = exp(c)", False),
+    ("a: nonnegative, c: real", "exp((a*c + 2*c)/(a+1)) = exp(c)", False),
+]
+
+
+@pytest.mark.parametrize(("symbols", "text", "proved"), LOGS_AND_POWERS)
+def test_logarithms_and_powers(symbols: str, text: str, proved: bool) -> None:
+    assert (route_z3.prove(say(symbols, text)).verdict is Verdict.PROVED) == proved
+
+
+def test_a_common_divisor_of_an_exponent() -> None:
+    assert route_z3.prove(say("a: nonnegative, c: real", "exp((a*c + c)/(a+1)) = exp(c)")).verdict is Verdict.PROVED
+
+
+@pytest.mark.parametrize(
+    ("p", "b"),
+    [
+        ("(a+b)*(a-b)", "a+b"),
+        ("(a+2*b)*(a*b+3)", "a*b+3"),
+        ("a*a+1", "a+1"),
+        ("(a+1)*b+1", "a+1"),
+        ("a", "a+b"),
+        ("0", "a+1"),
+    ],
+)
+def test_exact_quotients(p: str, b: str) -> None:
+    lowering = Lowering(say("a b: positive", "a = b").symbols, 64)
+    above, below = (lowering.cases(say("a b: positive", f"def {x}").terms()[0])[0][1][1] for x in (p, b))
+    found = z3_poly.quotient(above, below)
+    assert found is None or z3_poly.mul(found, below) == above
+    assert (found is None) == (p in ("a*a+1", "(a+1)*b+1", "a"))
 
 
 def test_a_model_counts_only_if_it_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:

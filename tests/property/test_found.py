@@ -18,6 +18,7 @@ M, N = te.var("M"), te.var("N")
 x = te.placeholder((M, N), "float32", "x")
 y = te.placeholder((M, N), "float32", "y")
 j = te.reduce_axis((0, N), "j")
+prod = te.comm_reducer(lambda a, b: a * b, lambda t: tirx.const(1, t))
 row = lambda reducer, name, term: te.compute((M,), lambda i: reducer(term(i), axis=j), name)
 """
 TAIL = '\nprogram = nv.Program.from_te([x, y], [b], "p", assume=[nv.bounded(x, 64), nv.bounded(y, 64)])\n'
@@ -51,6 +52,32 @@ b = row(te.sum, "b", lambda i: te.exp(x[i, j] * y[i, j] - a[i]) * (j % 3).astype
     "two rates whose sum has more digits than the type": """
 a = row(te.max, "a", lambda i: x[i, j])
 b = row(te.sum, "b", lambda i: te.exp((x[i, j] - a[i]) * 2.0) * te.exp((x[i, j] - a[i]) * 0.3) * y[i, j])
+""",
+    "a minimum of quotients by a logarithm": """
+a = row(te.sum, "a", lambda i: x[i, j] * x[i, j] + 0.0 * y[i, j])
+b = row(te.min, "b", lambda i: te.abs(x[i, j]) / te.log(a[i] + 2.0))
+""",
+    "the same of another sum": """
+a = row(te.sum, "a", lambda i: te.sqrt(te.abs(y[i, j])))
+b = row(te.min, "b", lambda i: te.abs(x[i, j]) / te.log(a[i] + 2.0))
+""",
+    "a masked sum of quotients by a logarithm": """
+a = row(te.sum, "a", lambda i: (x[i, j] + y[i, j] / 2.0) * (x[i, j] + y[i, j] / 2.0))
+term = lambda i: (1.0 + y[i, j] * y[i, j]) / te.log(a[i] + 2.0)
+b = row(te.sum, "b", lambda i: tirx.Select(j >= 2, term(i), tirx.const(0.0, "float32")))
+""",
+    "a quotient by a logarithm beside another producer": """
+m = row(te.max, "m", lambda i: x[i, j] * y[i, j])
+a = row(te.sum, "a", lambda i: te.abs(x[i, j] * y[i, j]))
+b = row(te.min, "b", lambda i: y[i, j] / te.log(a[i] + 2.0) + m[i])
+""",
+    "a product of powers": """
+a = row(te.sum, "a", lambda i: te.abs(x[i, j]))
+b = row(prod, "b", lambda i: te.power(te.exp(-0.01 * te.abs(y[i, j])), 1.0 / (a[i] + 1.0)))
+""",
+    "a product of powers whose exponents hold exponentials": """
+a = row(te.sum, "a", lambda i: te.abs(te.sigmoid(x[i, j]) / 2.0))
+b = row(prod, "b", lambda i: te.power(te.exp(-0.01 * te.abs(te.sigmoid(x[i, j]) / 2.0)), 1.0 / (a[i] + 1.0)) + 0.0 * y[i, j])
 """,
 }
 

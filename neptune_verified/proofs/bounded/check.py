@@ -55,6 +55,10 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
             if doubts and not findings:  # equal as numbers, perhaps because the difference is small
                 closer = replace(where, structured=False, scale=1 / 16)
                 findings = Evaluation(view, program, closed, closer, seed=k).run(coverage)[0]
+            if doubts and not findings:  # equal in another reading of logarithms, perhaps
+                other = Evaluation(view, program, closed, where, seed=k, algebraic=True)
+                findings, doubts = other.run(coverage)
+                evaluation = evaluation if doubts else other
             if where.unseen and not findings and not doubts:
                 findings, more = unseen(evaluation, program, closed)
                 again += more

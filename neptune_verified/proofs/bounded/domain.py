@@ -22,10 +22,14 @@ _NARROW = ("float16", "bfloat16")
 
 class Domain:
     """``opaque``: conversions to a 16-bit type are functions that are seen; otherwise the identity. ``lenient``: exp may
-    leave the range of float64 (``left`` says that it did); otherwise Unknown is raised then."""
+    leave the range of float64 (``left`` says that it did); otherwise Unknown is raised then. ``algebraic``: a logarithm, and
+    in an exponent an exponential too, is a function that is not looked into, so that sums, products and quotients of them
+    are those of numbers; otherwise a multiple of a logarithm is the logarithm of a power, which exp undoes, and an exponent
+    that holds an exponential is one fresh atom. What is equal in one of these readings is equal."""
 
-    def __init__(self, field: Field, opaque: bool = False, lenient: bool = False) -> None:
+    def __init__(self, field: Field, opaque: bool = False, lenient: bool = False, algebraic: bool = False) -> None:
         self.field, self.opaque, self.lenient, self.left = field, opaque, lenient, False
+        self.algebraic = algebraic
         self.p, self.q = field.p, field.q
 
     # -- making and reading ------------------------------------------------------------------------------------
@@ -57,6 +61,9 @@ class Domain:
         return np.where(x == 0, x, self.field.reduce(digest(x, salt), m))
 
     def _logarithm(self, f: Array, e: Array, dtype: str) -> Val:
+        if self.algebraic:
+            p, q = self._hash(e - U(1), 11, self.p), self._hash(e - U(1), 13, self.q)
+            return Val(f, p, q, None, dtype)
         return Val(f, self._hash(e - U(1), 11, self.p), None, e, dtype)  # log 1 = 0
 
     def _atom(self, f: Array, key: Array, salt: int, dtype: str) -> Val:
@@ -95,6 +102,8 @@ class Domain:
         return r
 
     def _result(self, f: Array, p: Array, q: Array | None, dtype: str) -> Val:
+        if q is None and self.algebraic:
+            q = np.where(p <= 1, p, self._hash(p, 7, self.q))
         v = Val(f, p, q, None, dtype)
         return self.cast(v, dtype) if self.opaque and dtype in _NARROW else v
 
@@ -204,6 +213,9 @@ class Domain:
     def pow(self, a: Val, b: Val) -> Val:
         """exp(b log a); a whole exponent of one number by multiplication, a half by sqrt."""
         exponent = b.f.flat[0] if b.f.size and b.Q is not None and np.all(b.f == b.f.flat[0]) else np.nan
+        if np.isfinite(exponent) and b.Q is not None:
+            number = U(self.field.constant(Fraction(exponent), self.q))
+            exponent = exponent if np.all(number == b.Q) else np.nan  # not that number at this point alone
         if exponent == 0.5:
             return self.sqrt(a)
         if np.isfinite(exponent) and exponent == int(exponent) and abs(exponent) <= 64:

@@ -50,10 +50,17 @@ class Done:
 
 class Evaluation:
     def __init__(
-        self, file: KernelFile, program: Program, closed: Closed, trial: Trial, seed: int, opaque: bool = False
+        self,
+        file: KernelFile,
+        program: Program,
+        closed: Closed,
+        trial: Trial,
+        seed: int,
+        opaque: bool = False,
+        algebraic: bool = False,
     ) -> None:
         self.file, self.program, self.trial, self.seed = file, program, trial, seed
-        self.domain = Domain(Field(PRIMES[seed % len(PRIMES)]), opaque, trial.shift > 0)
+        self.domain = Domain(Field(PRIMES[seed % len(PRIMES)]), opaque, trial.shift > 0, algebraic)
         self.followed, self.partial = 0, False
         self.config = ""
         self.programs: list[Done] = []
