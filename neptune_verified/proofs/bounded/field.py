@@ -68,6 +68,16 @@ class Field:
         """1 / a, and 0 for 0 (which the caller has to look at)."""
         return self.power(a, int(m) - 2, m)
 
+    def root(self, x: Array, m: np.uint64) -> Array:
+        """The square root of x or of -x, whichever is a square, that is a square itself: root(x y) = root(x) root(y).
+        (Both moduli are 3 modulo 4, so one of x and -x is a square, and the squares are a group of odd order.)"""
+        return self.power(self.mul(x, x, m), pow(4, -1, (int(m) - 1) // 2), m)
+
+    def signed(self, x: Array, negative: Array, m: np.uint64) -> Array:
+        """A number for each x that is a square where it is not ``negative``, and the negative of a square there."""
+        square = self.mul(x, x, m)
+        return np.asarray(np.where(negative, self.neg(square, m), square))
+
     def exp(self, x: Array) -> Array:
         """g^x for exponents modulo q."""
         return self.mul(self.low[x & _HALF], self.high[x >> U(15)], self.p)
