@@ -77,13 +77,15 @@ class Domain:
         return list(values)
 
     def same(self, a: Val, b: Val) -> tuple[Array, Array]:
-        """Element by element: equal in normal form; equal as numbers, up to rounding."""
-        a, b = self.alike(a, b)
-        left, right = (a.P, b.P) if a.E is None or b.E is None else (a.E, b.E)
+        """Element by element: equal in normal form (by P or by E, each of which identifies the expression); equal as
+        numbers, up to rounding."""
+        normal = a.P == b.P
+        if a.E is not None or b.E is not None:
+            normal = normal | (self.exponential(a) == self.exponential(b))
         with np.errstate(invalid="ignore"):
             finite = np.isfinite(a.f) & np.isfinite(b.f)
             close = np.where(finite, np.abs(a.f - b.f) <= _CLOSE * (1 + np.abs(b.f)), a.f == b.f)
-        return (left == right) | ~finite, close
+        return normal | ~finite, close
 
     # -- rounding ----------------------------------------------------------------------------------------------
 
