@@ -58,6 +58,7 @@ SAME = {
     "a root of a root": (power(A, 0.25), SQRT(SQRT(A))),
     "half a logarithm": (D.exp(D.mul(D.log(S), number(0.5))), SQRT(S)),
     "in an exponent": (D.exp(D.mul(SQRT(A), SQRT(S))), D.exp(SQRT(D.mul(A, S)))),
+    "of constants": (SQRT(number(Fraction(9, 4))), number(Fraction(3, 2))),
     "of zero": (SQRT(D.sub(D.mul(S, T), D.mul(T, S))), number(0)),
     "a logarithm that is scaled twice": (D.mul(D.div(LOG, C), D.div(C, T)), D.div(LOG, T)),
     "the square of a scaled logarithm": (power(D.div(LOG, T), 2), D.div(D.mul(LOG, LOG), D.mul(T, T))),
@@ -83,6 +84,9 @@ DIFFERENT = {
     "a root of a root and a root": (SQRT(SQRT(S)), SQRT(S)),
     "a root and a half": (SQRT(S), D.mul(S, number(0.5))),
     "a root of a constant": (SQRT(D.mul(S, number(4))), D.mul(SQRT(S), number(4))),
+    "a small square of a root with the other sign": (
+        D.mul(D.mul(SQRT(S), SQRT(S)), number(Fraction(1, 2**36))), D.mul(S, number(Fraction(-1, 2**36))),
+    ),
     "a root of a constant, with the other sign": (SQRT(number(9)), number(-3)),
     "an exponent of a root of a product": (D.exp(SQRT(D.mul(A, B))), D.mul(D.exp(SQRT(A)), D.exp(SQRT(B)))),
     "a root of an exponential": (SQRT(D.exp(A)), D.exp(SQRT(A))),

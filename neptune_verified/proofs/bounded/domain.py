@@ -15,6 +15,8 @@ from neptune_verified.proofs.bounded.values import Bit, Lit, Val, rounded
 
 #: Relative error up to which two float64 evaluations count as the same number; below ``_NOTHING`` may be a zero.
 _CLOSE, _NOTHING = 1e-9, 1e-6
+#: Numbers below may be nothing but rounding errors.
+_TINY = 1e-12
 #: Relative difference up to which the order of two numbers may be that of their rounding errors.
 _TIED = 1e-13
 #: exp of more is infinite in float32.
@@ -85,6 +87,9 @@ class Domain:
         with np.errstate(invalid="ignore"):
             finite = np.isfinite(a.f) & np.isfinite(b.f)
             close = np.where(finite, np.abs(a.f - b.f) <= _CLOSE * (1 + np.abs(b.f)), a.f == b.f)
+            # Residues of roots do not always know their sign: small numbers, too, are not their opposites.
+            opposite = (np.abs(a.f + b.f) <= _CLOSE * np.abs(b.f)) & (np.abs(b.f) > _TINY) & (b.P != 0)
+            close = np.where(finite & opposite & (not self.lenient), False, close)
         return normal | ~finite, close
 
     # -- rounding ----------------------------------------------------------------------------------------------

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 U = np.uint64
-#: Safe primes below 2^31 (p and (p - 1) / 2 are prime), of the form 8 k + 7, by which 2 is a square.
-PRIMES = (2147481143, 2147480927, 2147480327)
+#: Safe primes below 2^31 (p and (p - 1) / 2 are prime), of the form 8 k + 7, by which 2 is a square; and so is every prime
+#: to 31, and modulo (p - 1) / 2 to 13: roots of small constants are true ones.
+PRIMES = (2144751839, 2092728959, 2087574719, 2084339039)
 #: g = 2^ROOT, a number that no formula holds; so exp(1) is no small number, and exp(log 2) is 2.
 ROOT = 0x1B873593
 _HALF = U(0x7FFF)
