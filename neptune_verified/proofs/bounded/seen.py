@@ -114,10 +114,8 @@ class Dependence:
                 whole = dtype not in FLOATS and dtype != "bool"
                 a = np.trunc(v.a) if whole else (v.a != 0) * 1.0 if dtype == "bool" else v.a
                 return Part(np.asarray(a), v.known, v.bits)
-            case Op("mul", (x, y)) if _weight(x) or _weight(y):  # a weight, which may be 0, is no mask
-                return _op("mul", [self.eval(x, frame), self.eval(y, frame)], absorbs=False)
             case Op(name, args):
-                return _op(name, [self.eval(x, frame) for x in args])
+                return _op(name, [self.eval(x, frame) for x in args], [not _weight(x) for x in args])
             case _:
                 raise Unknown(f"no dependence for {type(e).__name__}")
 
@@ -171,7 +169,7 @@ def _select(c: Part, x: Part, y: Part) -> Part:
 
 
 def _weight(e: Expr) -> bool:
-    """A float that is computed from indices."""
+    """A float that is computed from indices: where it is 0 it is no mask."""
     match e:
         case Op("cast", (x,), dtype):
             return dtype in FLOATS and x.dtype in INTS and all(t.dtype in INTS for t in subterms(x))
@@ -181,7 +179,8 @@ def _weight(e: Expr) -> bool:
             return False
 
 
-def _op(name: str, args: list[Part], absorbs: bool = True) -> Part:
+def _op(name: str, args: list[Part], masks: list[bool]) -> Part:
+    """``masks``: whether an operand decides where it is 0 in a product, and the like."""
     every = np.asarray(np.logical_and.reduce(np.broadcast_arrays(*(x.known for x in args))))
     bits = args[0].bits
     for x in args[1:]:
@@ -189,8 +188,8 @@ def _op(name: str, args: list[Part], absorbs: bool = True) -> Part:
     if name not in _TABLE:
         return Part(np.zeros(()), np.zeros((), dtype=bool), bits)
     result = Part(np.asarray(_TABLE[name](*(x.a for x in args)), dtype=np.float64), every, bits)
-    for x in args:
-        if name in _ABSORBS and absorbs:  # this operand decides, and the other one is not looked at
+    for x, mask in zip(args, masks, strict=True):
+        if name in _ABSORBS and mask:  # this operand decides, and the other one is not looked at
             result = _decided(result, x.known & (x.a == _ABSORBS[name]), x.a, x.bits)
         if name in ("add", "sub"):
             infinite = x.known & np.isinf(x.a)
