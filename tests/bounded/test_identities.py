@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import neptune_verified as nv
-from neptune_verified.proofs.bounded import bounded
+from neptune_verified.proofs.bounded import bounded, seen
 from neptune_verified.proofs.bounded.domain import Domain
 from neptune_verified.proofs.bounded.field import PRIMES, Field
 from neptune_verified.proofs.bounded.values import Val
@@ -239,3 +239,11 @@ def test_weights_of_0_are_no_masks(old: str, new: str) -> None:
     text = re.sub(old, new, source, count=1)
     assert text != source, source
     assert bounded(program, text, "interpret").verdict == "refuted"
+
+
+def test_a_mask_beside_a_weight_decides() -> None:
+    zero = seen.Part(np.zeros(3), np.ones(3, dtype=bool), np.zeros(3, dtype=np.uint64))
+    unknown = seen.Part(np.zeros(3), np.zeros(3, dtype=bool), np.ones(3, dtype=np.uint64))
+    for masks, decided in (([True, True], True), ([False, True], False), ([True, False], True)):
+        product = seen._op("mul", [zero, unknown], masks)
+        assert product.known.all() == decided and product.bits.any() != decided
