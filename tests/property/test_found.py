@@ -79,12 +79,56 @@ b = row(prod, "b", lambda i: te.power(te.exp(-0.01 * te.abs(y[i, j])), 1.0 / (a[
 a = row(te.sum, "a", lambda i: te.abs(te.sigmoid(x[i, j]) / 2.0))
 b = row(prod, "b", lambda i: te.power(te.exp(-0.01 * te.abs(te.sigmoid(x[i, j]) / 2.0)), 1.0 / (a[i] + 1.0)) + 0.0 * y[i, j])
 """,
+    "a minimum of roots over a maximum": """
+a = row(te.max, "a", lambda i: te.abs(x[i, j] * y[i, j]))
+b = row(te.min, "b", lambda i: te.sqrt(te.abs(x[i, j] * y[i, j]) / (a[i] + 1.0)))
+""",
+    "a root of a maximum of roots over a sum": """
+a = row(te.sum, "a", lambda i: x[i, j] * y[i, j] * (x[i, j] * y[i, j]))
+c = row(te.max, "c", lambda i: te.sqrt(te.abs(x[i, j] * y[i, j]) / (a[i] + 1.0)))
+b = te.compute((M,), lambda i: te.sqrt(te.abs(c[i])), "b")
+""",
+    "a sum of roots over a sum": """
+a = row(te.sum, "a", lambda i: te.abs(x[i, j] * y[i, j]))
+b = row(te.sum, "b", lambda i: te.sqrt(te.abs(y[i, j]) / (a[i] + 1.0)))
+""",
+    "a minimum of squares of scaled logarithms": """
+a = row(te.sum, "a", lambda i: te.abs(te.log(te.abs(x[i, j]) + 1.0)) + 0.5)
+b = row(te.min, "b", lambda i: te.power(te.log(te.abs(x[i, j]) + 1.0) / (a[i] + 1.0), 2.0) + 0.0 * y[i, j])
+""",
+    "a minimum of masked squares of scaled logarithms": """
+ok = lambda i: tirx.all(j <= i, j >= i - 7)
+log = lambda i: te.log(te.abs(x[i, j]) + 1.0)
+a = row(te.sum, "a", lambda i: tirx.Select(ok(i), te.abs(log(i)) + 0.5, 0.0))
+b = row(te.min, "b", lambda i: tirx.Select(ok(i), te.power(log(i) / (a[i] + 1.0), 2.0) + 0.0 * y[i, j], float("inf")))
+""",
+    "a minimum of values that saturate": """
+a = row(te.sum, "a", lambda i: te.abs(x[i, j] * y[i, j]) + 0.5)
+b = row(te.min, "b", lambda i: te.tanh(y[i, j]) * (a[i] + 1.0))
+""",
+    "a sum of shifted sigmoids": """
+a = row(te.min, "a", lambda i: te.sigmoid(x[i, j] + 0.0 * y[i, j]))
+b = row(te.sum, "b", lambda i: te.exp(a[i] - te.sigmoid(x[i, j] + 0.0 * y[i, j])))
+""",
+    "a sum of scaled logarithms": """
+a = row(te.sum, "a", lambda i: te.abs(te.log(te.abs(x[i, j] * y[i, j]) + 1.0)))
+b = row(te.sum, "b", lambda i: te.abs(te.log(te.abs(x[i, j] * y[i, j]) + 1.0) / (a[i] + 1.0)))
+""",
 }
 
+#: A weight that is 0 for some elements, over a sum that only the weighted terms read.
+WEIGHTED = """
+lens = te.placeholder((M,), "int32", "lens")
+a = row(te.sum, "a", lambda i: tirx.Select(j < lens[i], x[i, j] * y[i, j] * (x[i, j] * y[i, j]), 0.0))
+b = row(te.sum, "b", lambda i: tirx.Select(j < lens[i], (j % 3).astype("float32") * te.sqrt(a[i] + 1.0), 0.0))
+facts = [nv.bounded(x, 64), nv.bounded(y, 64), nv.nonnegative(lens)]
+program = nv.Program.from_te([x, y, lens], [b], "p", assume=facts)
+"""
 
-@pytest.mark.parametrize("name", FOUND)
-def test_it_is_one_pass_and_right(name: str) -> None:
-    program = program_of(HEAD + FOUND[name] + TAIL)
+
+@pytest.mark.parametrize("text", [*(body + TAIL for body in FOUND.values()), WEIGHTED], ids=[*FOUND, "weighted"])
+def test_it_is_one_pass_and_right(text: str) -> None:
+    program = program_of(HEAD + text)
     kernel = nv.compile(program, "interpret")
     assert kernel.passes == 1, kernel.loops.refusals
     for run in runs(program, 1024, 8, seed=1):

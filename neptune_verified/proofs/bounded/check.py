@@ -1,9 +1,11 @@
 """Trusted: the verdict of the bounded evaluation: every tile configuration, at lengths that meet every path.
 
 Statement (O13, bounded): for each trial, the values that the launched programs store are the definition's, in normal
-form, wherever that is defined; and on the way every access is inside its tensor, every output element is stored exactly
-once (O11), no integer leaves its width and no // or % sees a negative operand (O12), and nothing undefined, which is what
-masked-out and unwritten memory holds, reaches an output (O9). It says nothing about other lengths.
+form, wherever that is defined (as numbers alone, far from 0, where the float64 of the definition do not say which of
+several elements is the greatest: the trials near 0 compare the expressions); and on the way every access is inside its
+tensor, every output element is stored exactly once (O11), no integer leaves its width and no // or % sees a negative
+operand (O12), and nothing undefined, which is what masked-out and unwritten memory holds, reaches an output (O9). It says
+nothing about other lengths.
 """
 
 from __future__ import annotations

@@ -32,16 +32,17 @@ class Comparison:
         """(id, what) of the first element that differs, or ("doubt", what); nothing where the definition is undefined."""
         axes, expr = self.closed[name]
         for used, where in boxes(known, memory[name].shape, self.trial.poison):
-            self.domain.left = False
+            self.domain.left = self.domain.tied = False
             want = Definition(self.domain, memory, self.trial.sizes).eval(expr, Frame(axes, used))
             if self.domain.left:  # a sample that says nothing
                 continue
+            tied = self.domain.tied
             box = tuple(len(u) for u in used)
             want = want.each(lambda a, box=box: np.broadcast_to(a, box))
             index = np.ix_(*used) if used else ()
             got = memory[name].value.each(lambda a, index=index: a[index])
             if isinstance(want, Val) and isinstance(got, Val):
-                found = self._floats(name, want, got, where, used, poison)
+                found = self._floats(name, want, got, where, used, poison, tied)
             elif isinstance(want, Val) or isinstance(got, Val):
                 found = [("O13", " has another type")]
             else:
@@ -51,8 +52,10 @@ class Comparison:
         return []
 
     def _floats(
-        self, name: str, want: Val, got: Val, where: Array, used: tuple[Array, ...], poison: bool
-    ) -> list[tuple[str, str]]:
+        self, name: str, want: Val, got: Val, where: Array, used: tuple[Array, ...], poison: bool,
+        tied: bool = False,
+    ) -> list[tuple[str, str]]:  # fmt: skip
+        """``tied``: which of several elements is the greatest is not known, so that only numbers can be compared."""
         live = where & ~np.isnan(want.f)
         if self.trial.poison and np.isnan(want.f).any():
             # A position that some row of a program evaluates has to be finite: then nothing is said of its other rows.
@@ -77,7 +80,7 @@ class Comparison:
             values = f"{float(got.f[first]):.6g}, the definition says {float(want.f[first]):.6g}"
             return [("O13", f"{self._at(wrong, used)} is {values}")]
         differ = live & ~normal
-        if differ.any():
+        if differ.any() and not tied:
             return [("doubt", f"{self._at(differ, used)} is another expression with the same value at one point")]
         return []
 

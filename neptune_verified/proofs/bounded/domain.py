@@ -15,6 +15,10 @@ from neptune_verified.proofs.bounded.values import Bit, Lit, Val, rounded
 
 #: Relative error up to which two float64 evaluations count as the same number; below ``_NOTHING`` may be a zero.
 _CLOSE, _NOTHING = 1e-9, 1e-6
+#: Numbers below may be nothing but rounding errors.
+_TINY = 1e-12
+#: Relative difference up to which the order of two numbers may be that of their rounding errors.
+_TIED = 1e-13
 #: exp of more is infinite in float32.
 _EXP_MAX = 88.72283
 _NARROW = ("float16", "bfloat16")
@@ -22,13 +26,16 @@ _NARROW = ("float16", "bfloat16")
 
 class Domain:
     """``opaque``: conversions to a 16-bit type are functions that are seen; otherwise the identity. ``lenient``: exp may
-    leave the range of float64 (``left`` says that it did); otherwise Unknown is raised then. ``algebraic``: a logarithm, and
-    in an exponent an exponential too, is a function that is not looked into, so that sums, products and quotients of them
-    are those of numbers; otherwise a multiple of a logarithm is the logarithm of a power, which exp undoes, and an exponent
-    that holds an exponential is one fresh atom. What is equal in one of these readings is equal."""
+    leave the range of float64 (``left`` says that it did); otherwise Unknown is raised then. ``tied``: a ``lenient``
+    domain met different expressions of which the float64 do not say which is the greatest (tanh 60 is tanh 61).
+
+    ``algebraic``: a logarithm, and in an exponent an exponential too, is a function that is not looked into, so that sums,
+    products and quotients of them are those of numbers; otherwise a multiple of a logarithm is the logarithm of a power,
+    which exp undoes, and an exponent that holds an exponential is one fresh atom. What is equal in one of these readings
+    is equal."""
 
     def __init__(self, field: Field, opaque: bool = False, lenient: bool = False, algebraic: bool = False) -> None:
-        self.field, self.opaque, self.lenient, self.left = field, opaque, lenient, False
+        self.field, self.opaque, self.lenient, self.left, self.tied = field, opaque, lenient, False, False
         self.algebraic = algebraic
         self.p, self.q = field.p, field.q
 
@@ -81,13 +88,18 @@ class Domain:
         return list(values)
 
     def same(self, a: Val, b: Val) -> tuple[Array, Array]:
-        """Element by element: equal in normal form; equal as numbers, up to rounding."""
-        a, b = self.alike(a, b)
-        left, right = (a.P, b.P) if a.E is None or b.E is None else (a.E, b.E)
+        """Element by element: equal in normal form (by P or by E, each of which identifies the expression); equal as
+        numbers, up to rounding."""
+        normal = a.P == b.P
+        if a.E is not None or b.E is not None:
+            normal = normal | (self.exponential(a) == self.exponential(b))
         with np.errstate(invalid="ignore"):
             finite = np.isfinite(a.f) & np.isfinite(b.f)
             close = np.where(finite, np.abs(a.f - b.f) <= _CLOSE * (1 + np.abs(b.f)), a.f == b.f)
-        return (left == right) | ~finite, close
+            # Residues of roots do not always know their sign: small numbers, too, are not their opposites.
+            opposite = (np.abs(a.f + b.f) <= _CLOSE * np.abs(b.f)) & (np.abs(b.f) > _TINY) & (b.P != 0)
+            close = np.where(finite & opposite & (not self.lenient), False, close)
+        return normal | ~finite, close
 
     # -- rounding ----------------------------------------------------------------------------------------------
 
@@ -133,7 +145,10 @@ class Domain:
         if (a.E is None) != (b.E is None):
             a, b = (a, b) if a.E is not None else (b, a)
             assert a.E is not None
-            return self._logarithm(f, self.field.raise_to(a.E, self.exponent(b)), a.dtype)
+            # The product of the residues says more than the atom of E, and E^b nothing, if b as an exponent is an atom.
+            p = self.field.mul(a.P, b.P, self.p)
+            e = None if b.Q is None else self.field.raise_to(a.E, b.Q)
+            return self._rounded(Val(f, p, None, e, a.dtype))
         q = None if a.Q is None or b.Q is None else self.field.mul(a.Q, b.Q, self.q)
         return self._result(f, self.field.mul(a.P, b.P, self.p), q, a.dtype)
 
@@ -189,7 +204,9 @@ class Domain:
         f = np.where(a.f >= 0, 1 / (1 + np.exp(-np.abs(a.f))), np.exp(-np.abs(a.f)) / (1 + np.exp(-np.abs(a.f))))
         f = np.where(np.isnan(a.f), np.nan, f)
         p = self.field.inverse(self.field.add(e, np.ones_like(e), self.p), self.p)
-        return self._result(f, np.where(a.f == -np.inf, U(0), p), None, a.dtype)
+        p = np.where(a.f == -np.inf, U(0), p)
+        q = np.where(a.f == np.inf, U(1), self._hash(p, 7, self.q))
+        return self._result(f, p, q, a.dtype)
 
     def opaque_function(self, name: str, a: Val) -> Val:
         fn, salt = OPAQUE[name]
@@ -208,7 +225,11 @@ class Domain:
         return Val(f, w.P, w.Q, None, a.dtype)
 
     def sqrt(self, a: Val) -> Val:
-        return self.opaque_function("sqrt", a)
+        """The root of a product is the product of the roots."""
+        nothing = (a.P == 0) & (np.abs(a.f) < _NOTHING)
+        f = np.where(a.f < 0, np.nan, np.sqrt(np.abs(a.f)))
+        q = None if a.Q is None else self.field.root(a.Q, self.q)
+        return self._result(np.where(nothing, 0.0, f), self.field.root(a.P, self.p), q, a.dtype)
 
     def pow(self, a: Val, b: Val) -> Val:
         """exp(b log a); a whole exponent of one number by multiplication, a half by sqrt."""
@@ -245,8 +266,15 @@ class Domain:
     def extremum(self, name: str, a: Val, b: Val) -> Val:
         chosen = (a.f >= b.f) if name == "max" else (a.f <= b.f)
         v = self.where(Bit(chosen), a, b)
+        self._tie(a, b)
         v.f = np.where(np.isnan(a.f) | np.isnan(b.f), np.nan, v.f)
         return v
+
+    def _tie(self, a: Val, b: Val) -> None:
+        if self.lenient and not self.tied:
+            with np.errstate(invalid="ignore"):
+                near = np.isfinite(a.f) & np.isfinite(b.f) & (np.abs(a.f - b.f) <= _TIED * np.abs(b.f))
+            self.tied = bool(np.any(near & ~self.same(a, b)[0]))
 
     def compare(self, name: str, a: Val, b: Val) -> Bit:
         bad = np.isnan(a.f) | np.isnan(b.f)
@@ -273,7 +301,9 @@ class Domain:
             none = np.zeros(shape, dtype=U)
             return Val(np.full(shape, -np.inf if name == "max" else np.inf), none, none, None, x.dtype, x.dtype)
         at = np.expand_dims((np.argmax if name == "max" else np.argmin)(x.f, axis=axis), axis)
-        return x.each(lambda a: np.take_along_axis(a, at, axis).squeeze(axis))
+        best = x.each(lambda a: np.take_along_axis(a, at, axis))
+        self._tie(best, x)
+        return best.each(lambda a: a.squeeze(axis))
 
     def fold(self, combine: Callable[[Val, Val], Val], x: Val, axis: int, neutral: Fraction | float) -> Val:
         """An associative and commutative ``combine`` over an axis, by halving."""

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 U = np.uint64
-#: Safe primes below 2^31 (p and (p - 1) / 2 are prime), of the form 8 k + 7, by which 2 is a square.
-PRIMES = (2147481143, 2147480927, 2147480327)
+#: Safe primes below 2^31 (p and (p - 1) / 2 are prime), of the form 8 k + 7, by which 2 is a square; and so is every prime
+#: to 31, and modulo (p - 1) / 2 to 13: roots of small constants are true ones.
+PRIMES = (2144751839, 2092728959, 2087574719, 2084339039)
 #: g = 2^ROOT, a number that no formula holds; so exp(1) is no small number, and exp(log 2) is 2.
 ROOT = 0x1B873593
 _HALF = U(0x7FFF)
@@ -67,6 +68,16 @@ class Field:
     def inverse(self, a: Array, m: np.uint64) -> Array:
         """1 / a, and 0 for 0 (which the caller has to look at)."""
         return self.power(a, int(m) - 2, m)
+
+    def root(self, x: Array, m: np.uint64) -> Array:
+        """The square root of x or of -x, whichever is a square, that is a square itself: root(x y) = root(x) root(y).
+        (Both moduli are 3 modulo 4, so one of x and -x is a square, and the squares are a group of odd order.)"""
+        return self.power(self.mul(x, x, m), pow(4, -1, (int(m) - 1) // 2), m)
+
+    def signed(self, x: Array, negative: Array, m: np.uint64) -> Array:
+        """A number for each x that is a square where it is not ``negative``, and the negative of a square there."""
+        square = self.mul(x, x, m)
+        return np.asarray(np.where(negative, self.neg(square, m), square))
 
     def exp(self, x: Array) -> Array:
         """g^x for exponents modulo q."""

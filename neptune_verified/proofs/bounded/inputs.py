@@ -59,6 +59,10 @@ def tensors(
                 trial.shift > 1 and not trial.cliff
             ):  # the first tensor below 0, the others above: so are their products
                 value.f += np.clip(trial.shift if result else -trial.shift, -_room(program, t), _room(program, t))
+            assert value.Q is not None
+            value.P, value.Q = (
+                domain.field.signed(x, value.f < 0, m) for x, m in ((value.P, domain.p), (value.Q, domain.q))
+            )
         elif t.dtype == "bool":
             value = Bit(rng.random(shape) < 0.5)
         else:

@@ -12,12 +12,8 @@ from neptune_verified.proofs.bounded.field import Array
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 
-def _sqrt(x: Array) -> Array:
-    return np.sqrt(np.where(x < 0, np.nan, x))
-
-
 WHOLE: dict[str, Callable[[Array], Array]] = {"floor": np.floor, "ceil": np.ceil, "round": np.round}
 OPAQUE: dict[str, tuple[Callable[[Array], Array], int]] = {
-    "sqrt": (_sqrt, 21), "tanh": (np.tanh, 23), "erf": (lambda x: np.asarray(_ERF(x)), 25),
+    "tanh": (np.tanh, 23), "erf": (lambda x: np.asarray(_ERF(x)), 25),
     "sin": (np.sin, 27), "cos": (np.cos, 29),
 }  # fmt: skip

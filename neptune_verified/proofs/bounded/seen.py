@@ -1,7 +1,8 @@
 """Trusted: which parts of the float inputs an output element can depend on, whatever numbers they hold (O9).
 
 The definition is read with every float an unknown finite number. Integers and truth values are known, and what they
-decide is known too: the branch that a mask takes, 0 times something, -inf minus something. One input at a time is cut
+decide is known too: the branch that a mask takes, 0 times something, -inf minus something. (Not so a weight that is
+computed from indices, as j % 3: its 0 times something undefined is undefined in the definition.) One input at a time is cut
 into parts along its symbolic lengths, one bit each; a value carries the bits of the parts that it may depend on. An
 element is in several parts: if nothing depends on one of them, nothing depends on the element.
 """
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neptune_verified.ir.expr import FLOATS, Axis, Const, Expr, Op, Read, Reduce, Size
+from neptune_verified.ir.expr import FLOATS, INTS, Axis, Const, Expr, Op, Read, Reduce, Size, subterms
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.bounded.definition import Frame
 from neptune_verified.proofs.bounded.field import Array, U
@@ -114,7 +115,7 @@ class Dependence:
                 a = np.trunc(v.a) if whole else (v.a != 0) * 1.0 if dtype == "bool" else v.a
                 return Part(np.asarray(a), v.known, v.bits)
             case Op(name, args):
-                return _op(name, [self.eval(x, frame) for x in args])
+                return _op(name, [self.eval(x, frame) for x in args], [not _weight(x) for x in args])
             case _:
                 raise Unknown(f"no dependence for {type(e).__name__}")
 
@@ -167,7 +168,19 @@ def _select(c: Part, x: Part, y: Part) -> Part:
     return Part(np.where(c.known & ~first, y.a, x.a), known, bits)
 
 
-def _op(name: str, args: list[Part]) -> Part:
+def _weight(e: Expr) -> bool:
+    """A float that is computed from indices: where it is 0 it is no mask."""
+    match e:
+        case Op("cast", (x,), dtype):
+            return dtype in FLOATS and x.dtype in INTS and all(t.dtype in INTS for t in subterms(x))
+        case Op("add" | "sub" | "mul" | "div" | "neg" | "abs", args):
+            return all(_weight(x) or isinstance(x, Const) for x in args) and any(_weight(x) for x in args)
+        case _:
+            return False
+
+
+def _op(name: str, args: list[Part], masks: list[bool]) -> Part:
+    """``masks``: whether an operand decides where it is 0 in a product, and the like."""
     every = np.asarray(np.logical_and.reduce(np.broadcast_arrays(*(x.known for x in args))))
     bits = args[0].bits
     for x in args[1:]:
@@ -175,8 +188,8 @@ def _op(name: str, args: list[Part]) -> Part:
     if name not in _TABLE:
         return Part(np.zeros(()), np.zeros((), dtype=bool), bits)
     result = Part(np.asarray(_TABLE[name](*(x.a for x in args)), dtype=np.float64), every, bits)
-    for x in args:
-        if name in _ABSORBS:  # this operand decides, and the other one is not looked at
+    for x, mask in zip(args, masks, strict=True):
+        if name in _ABSORBS and mask:  # this operand decides, and the other one is not looked at
             result = _decided(result, x.known & (x.a == _ABSORBS[name]), x.a, x.bits)
         if name in ("add", "sub"):
             infinite = x.known & np.isinf(x.a)

@@ -7,7 +7,13 @@ decided by ``f``, equality by ``P``. Which element is the largest is thus decide
 compared then holds for all inputs with the same order.
 
 Forms. *plain*: P and Q are known. *tainted* (an exp was met): P alone; as an exponent it is a fresh atom, a hash of P.
-*logarithm* (a log was met): E = exp(value) modulo p is known, so that log and exp undo each other; P is a hash of E.
+*logarithm* (a log was met): E = exp(value) modulo p is known, so that log and exp undo each other; P is a hash of E, or
+the product of one and a number.
+
+Roots. The residue of sqrt(v) is the root of v or of -v, whichever is a square, so that the root of a product or a quotient
+is that of the roots; v < 0 has no root, by ``f``, so that v and -v are never both meant. An input element has a square as
+its residue where it is not negative, and the negative of a square elsewhere: sqrt(x * x) is abs(x). Of a sum the residue
+is no square at half of the points, and there sqrt(v) * sqrt(v) is not seen to be v (it reads -v, which ``f`` is not).
 """
 
 from __future__ import annotations
