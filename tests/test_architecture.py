@@ -67,7 +67,7 @@ def test_only_the_kernel_makes_verified_programs() -> None:
 
 
 def test_each_file_says_whether_it_is_trusted() -> None:
-    for folder in (*CORE, "frontend", "targets", "report", "audit"):
+    for folder in (*CORE, "frontend", "targets", "report", "auditing"):
         for path in files(folder):
             text = ast.get_docstring(ast.parse(path.read_text())) or ""
             if path.name != "__init__.py":
