@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from neptune_verified.auditing.formats import ROUNDINGS
+from neptune_verified.auditing.formats import FORMATS, ROUNDINGS
 from neptune_verified.ir.expr import Expr, Op, Reduce, subterms
 from neptune_verified.ir.loops import LoopProgram
 
 #: Streamed axes are x0, x1, ... in an emitted kernel.
 _STREAM = re.compile(r"BLOCK_X\d+")
+#: Of Triton's interpreter (3.6 to 3.9); GPUs round to the nearest number.
+TRUNCATED = frozenset({"bfloat16"})
 _OPERAND = re.compile(r"(\w+): an operand of a dot is rounded to (\w+)")
 
 
@@ -28,6 +30,12 @@ class Accumulation:
     repairs: Mapping[str, float] = field(default_factory=dict)
     tiles: tuple[int, int] = (1, 1)
     operands: Mapping[tuple[Expr, ...], str] = field(default_factory=dict)
+    #: Types to which the target cuts digits off instead of rounding.
+    truncated: frozenset[str] = frozenset()
+
+    def roundoff(self, dtype: str) -> float:
+        """The largest relative error of a conversion to ``dtype``, or of an operation in it."""
+        return FORMATS[dtype].roundoff * (2 if dtype in self.truncated else 1)
 
     def depth(self, stage: str, n: int) -> float:
         """The greatest number of roundings of an element of a reduction over ``n`` on its way into the result.
@@ -60,7 +68,8 @@ def accumulation_of(loops: LoopProgram, source: str, roundings: Iterable[str]) -
         e = found and (bodies.get(found[1]) or carried.get(found[1]))
         if found and isinstance(e, Reduce):
             operands[tuple(a.extent for a in e.axes)] = found[2]
-    return Accumulation(repairs, tiles_of(source), operands)
+    truncated = TRUNCATED if re.search(r'^TARGET = "interpret"$', source, re.MULTILINE) else frozenset[str]()
+    return Accumulation(repairs, tiles_of(source), operands, truncated)
 
 
 def tiles_of(source: str) -> tuple[int, int]:

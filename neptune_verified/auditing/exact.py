@@ -61,7 +61,7 @@ class Exact(Arithmetic):
             return Value(v.x)
         f = FORMATS[dtype]
         size = v.x.abs()
-        d = size * (roundings * f.roundoff) + f.tiny
+        d = size * (roundings * self.accumulation.roundoff(dtype)) + f.tiny
         if v.d is not None:
             d = d + v.d
             d = torch.where((v.x == 0) & (v.d == 0), 0.0, d)
@@ -169,7 +169,7 @@ class Exact(Arithmetic):
         operand = self.accumulation.rounded(e)
         if operand:  # what is rounded for a product is rounded for this sum too
             f = FORMATS[operand]
-            own = torch.where(v.x == 0, 0.0, size * f.roundoff + f.tiny)
+            own = torch.where(v.x == 0, 0.0, size * self.accumulation.roundoff(operand) + f.tiny)
             d = own if d is None else d + own
         error = size.sum(dims) * (self.depth(stage, n) * FORMATS[self.accumulated(e.dtype)].roundoff)
         if d is not None:
@@ -194,7 +194,9 @@ class Exact(Arithmetic):
             own = isinstance(p, Op) and p.name == "cast" and p.args[0].dtype in NARROW
             if target and sixteen and not own:
                 narrow = FORMATS[target]
-                grown[k] = grown[k] + torch.where(f.x == 0, 0.0, sizes[k] * narrow.roundoff + narrow.tiny)
+                grown[k] = grown[k] + torch.where(
+                    f.x == 0, 0.0, sizes[k] * self.accumulation.roundoff(target) + narrow.tiny
+                )
         plain = torch.einsum(equation, *sizes) * times
         d = (torch.einsum(equation, *grown) * times - plain).clamp(min=0.0)
         n = math.prod(self.lengths.integer(a.extent) for a in e.axes)

@@ -183,3 +183,21 @@ def test_llvm_is_audited_too() -> None:
     program, _ = read_definition(f"{EXAMPLES}/norms.py:l2norm", {})
     result = nv.audit(nv.compile(program, "llvm"), sizes={"M": 3, "N": 70})
     assert result.ok and result.total(KERNEL, "norm").compared > 10
+
+
+def test_the_interpreter_cuts_off_the_digits_of_bfloat16() -> None:
+    """Triton's interpreter truncates where a GPU rounds: twice the error, which is within the bound on that target alone."""
+    from neptune_verified.auditing.accumulation import accumulation_of
+
+    program, _ = read_definition(f"{EXAMPLES}/attention.py:attention", {"H": 1, "D": 16, "dtype": "bfloat16"})
+    kernel = nv.compile(program, "interpret")
+    g = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, n, 16, generator=g).bfloat16() for n in (40, 70, 70))
+    v = v.abs() + 8  # what is cut off adds up
+    result = nv.audit(kernel, [q, k, v])
+    assert result.ok
+    (case,) = result.worst
+    assert case.ulps > 0.5, "rounded to the nearest number it would be half an ulp, and the weights' errors"
+    other = kernel.source.replace('TARGET = "interpret"', 'TARGET = "cuda:90"')
+    assert accumulation_of(kernel.loops, other, ()).roundoff("bfloat16") == 2.0**-8
+    assert accumulation_of(kernel.loops, kernel.source, ()).roundoff("bfloat16") == 2.0**-7
