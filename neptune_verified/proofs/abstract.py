@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from neptune_verified.ir.expr import Const, Expr, Op, Var, children, contains, rebuild, subterms, var
+from neptune_verified.ir.expr import Const, Expr, Op, Read, Var, children, rebuild, subterms, var
 from neptune_verified.ir.kinds import TRUTH, UNDEF, KindAnalysis, Kinds
 from neptune_verified.proofs.statement import Symbol
 
+OPAQUE = ("floordiv", "floormod", "floor", "ceil", "round", "tanh", "erf", "sin", "cos")
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
@@ -48,7 +49,7 @@ class Abstraction:
         if isinstance(x, Const) or x in self.fixed:
             return x
         free_of_fixed = not any(s in self.fixed for s in subterms(x))
-        if free_of_fixed and not self._keeps_shape(x) and not contains(x, self.elements):
+        if free_of_fixed and not self._keeps_shape(x) and (self._opaque(x) or not self._mentions(x)):
             return self._new(x)
         kids = children(x)
         if not kids or not isinstance(x, Op):
@@ -56,6 +57,21 @@ class Abstraction:
                 raise UnsupportedTerm("a running value is used inside another reduction or as an index")
             return self._new(x)
         return rebuild(x, tuple(go(k) for k in kids))
+
+    def _mentions(self, x: Expr) -> bool:
+        """Whether an element is among the values of ``x``. One in an index of what ``x`` reads is none of them: nothing is
+        known of what stands where."""
+        found = [x]
+        for y in found:
+            if y in self.elements:
+                return True
+            found += () if isinstance(y, Read) else children(y)
+        return False
+
+    @staticmethod
+    def _opaque(x: Expr) -> bool:
+        """A function that no prover looks into: of its value nothing is lost."""
+        return isinstance(x, Op) and x.name in OPAQUE
 
     @staticmethod
     def _keeps_shape(x: Expr) -> bool:

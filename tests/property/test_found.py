@@ -49,6 +49,14 @@ b = row(te.max, "b", lambda i: 1.0 - a[i] * 2.0)
 a = row(te.max, "a", lambda i: x[i, j] * y[i, j])
 b = row(te.sum, "b", lambda i: te.exp(x[i, j] * y[i, j] - a[i]) * (j % 3).astype("float32"))
 """,
+    "a masked weight that is no function of the provers": """
+a = row(te.sum, "a", lambda i: tirx.if_then_else(j < 3, te.sqrt(te.abs(x[i, j])), 0.0))
+b = row(te.sum, "b", lambda i: tirx.if_then_else(j < 3, (j % 3).astype("float32") / te.sqrt(a[i] + 1e-3) + 0.0 * y[i, j], 0.0))
+""",
+    "a masked element that is no function of the provers": """
+a = row(te.max, "a", lambda i: tirx.if_then_else(j >= 2, te.tanh(x[i, j]) * 4.0, nv.neg_inf("float32")))
+b = row(te.sum, "b", lambda i: tirx.if_then_else(j >= 2, te.exp(te.tanh(x[i, j]) * 4.0 - a[i]) * y[i, j], 0.0))
+""",
     "two rates whose sum has more digits than the type": """
 a = row(te.max, "a", lambda i: x[i, j])
 b = row(te.sum, "b", lambda i: te.exp((x[i, j] - a[i]) * 2.0) * te.exp((x[i, j] - a[i]) * 0.3) * y[i, j])
