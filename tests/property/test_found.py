@@ -51,7 +51,7 @@ b = row(te.sum, "b", lambda i: te.exp(x[i, j] * y[i, j] - a[i]) * (j % 3).astype
 """,
     "a masked weight that is no function of the provers": """
 a = row(te.sum, "a", lambda i: tirx.if_then_else(j < 3, te.sqrt(te.abs(x[i, j])), 0.0))
-b = row(te.sum, "b", lambda i: tirx.if_then_else(j < 3, (j % 3).astype("float32") / te.sqrt(a[i] + 1e-3) + 0.0 * y[i, j], 0.0))
+b = row(te.sum, "b", lambda i: tirx.if_then_else(j < 3, (j % 3).astype("float32") * y[i, j] / te.sqrt(a[i] + 1e-3), 0.0))
 """,
     "a masked element that is no function of the provers": """
 a = row(te.max, "a", lambda i: tirx.if_then_else(j >= 2, te.tanh(x[i, j]) * 4.0, nv.neg_inf("float32")))
