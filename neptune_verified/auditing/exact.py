@@ -131,15 +131,15 @@ class Exact(Arithmetic):
             d = (size if flat.d is None else size + flat.d).prod(-1) - size.prod(-1)
             return self.rounded(Value(x, d), self.accumulated(e.dtype), self.depth(stage, n))
         x = torch.logsumexp(flat.x, -1)
-        d = None if flat.d is None else torch.where(flat.x == -math.inf, 0.0, flat.d).amax(-1)
-        log = self.depth(stage, n) * 16  # each step is an exponential and a logarithm, near 1
-        return self._narrow(self.rounded(Value(x, self._absolute(x, d, log)), e.dtype, 8), e.dtype)
-
-    def _absolute(self, x: Tensor, d: Tensor | None, roundings: float) -> Tensor | None:
         if self.accumulation is None:
-            return None
-        own = torch.where(x.isinf(), 0.0, roundings * FORMATS["float32"].roundoff).broadcast_to(x.shape)
-        return own if d is None else d + own
+            return Value(x)
+        # Each step is an exponential and a logarithm near 1, and is rounded at the size of what was seen so far.
+        largest = torch.where(flat.x.isfinite(), flat.x.abs(), 0.0).amax(-1)
+        own = (16 + largest) * (self.depth(stage, n) * FORMATS[self.accumulated(e.dtype)].roundoff)
+        if flat.d is not None:
+            own = own + torch.where(flat.x == -math.inf, 0.0, flat.d).amax(-1)
+        d = torch.where(x.isinf(), 0.0, own)
+        return self._narrow(self.rounded(Value(x, d), self.accumulated(e.dtype), 8), e.dtype)
 
     def _extremum(self, e: Reduce, v: Value, dims: tuple[int, ...], stage: str, n: int) -> Value:
         most = e.reducer in ("max", "any")

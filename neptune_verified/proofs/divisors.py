@@ -24,8 +24,8 @@ def divisors(e: Expr) -> Iterator[Expr]:
                 yield x.args[0]
 
 
-def lost_divisor(h: Expr, own: set[Expr], boxes: Mapping[Expr, Range], kinds: Callable[[Expr], Kinds]) -> Expr | None:
-    """The first divisor of ``h`` that may underflow; None if there is none. ``own``: divisors of the definition's term;
+def lost_divisors(h: Expr, own: set[Expr], boxes: Mapping[Expr, Range], kinds: Callable[[Expr], Kinds]) -> list[Expr]:
+    """The divisors of ``h`` that may underflow for all that is known. ``own``: divisors of the definition's term;
     ``boxes``: proved intervals of nodes."""
 
     def kept(x: Expr) -> bool:
@@ -54,4 +54,4 @@ def lost_divisor(h: Expr, own: set[Expr], boxes: Mapping[Expr, Range], kinds: Ca
             case _:
                 return False
 
-    return next((d for d in divisors(h) if not kept(d)), None)
+    return [d for d in dict.fromkeys(divisors(h)) if d.dtype in FLOATS and not kept(d)]

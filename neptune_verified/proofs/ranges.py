@@ -8,13 +8,14 @@ reductions. Each gets an interval, leaves first, and one statement that it holds
     O7.argument     the argument of an exponential is <= 0, so that the exponential lies in [0, 1]
     O7.quotient     a quotient's numerator is not larger than its denominator, so that it lies in [-1, 1]
     O7.relative     the value is not larger than the definition's own value at the end of the row
+    O7.divisor      what a repair divides by, and the definition does not, does not underflow (``proofs.divisors``)
     O7.range        the value lies in its interval, a part of the range of its type
     O7.literal      so does a number
     O7.accumulator  so does a sum of as many terms as the domain has elements; or: what was accumulated so far is not
                     larger than the definition's own partial reduction
 
-Infinite values are exact and no overflow: they come from infinite operands or from log 0. Underflow to 0 is allowed, but
-for a divisor that the definition does not have (``proofs.divisors``): such an edge is refused. A
+Infinite values are exact and no overflow: they come from infinite operands or from log 0. Underflow to 0 is allowed but
+in a divisor. A
 repaired accumulator itself needs no interval of its own repair: by O1 and O2 it is a reduction of terms (O14), whose
 interval is that of the accumulator. A statement is chosen by interval arithmetic alone, so that it is the same whenever
 it is made anew; if none is true, the edge is refused.
@@ -34,13 +35,12 @@ from neptune_verified.ir.kinds import FINITE, NINF, NONNEGATIVE, PINF, UNDEF, Ki
 from neptune_verified.ir.loops import Carried, Hoist, Nest, Pass, T, wide
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import UnsupportedTerm
-from neptune_verified.proofs.divisors import divisors, lost_divisor
+from neptune_verified.proofs.divisors import divisors, lost_divisors
 from neptune_verified.proofs.edge import Edge, variables
 from neptune_verified.proofs.evaluation import evaluated
 from neptune_verified.proofs.facts import provenance
-from neptune_verified.proofs.range_walk import End, Walk, box_facts, inside, results
+from neptune_verified.proofs.range_walk import End, Walk, box_facts, condition, inside, path, results
 from neptune_verified.proofs.statement import Goal, Hypothesis, NeverFalse, Statement, Symbol
-from neptune_verified.proofs.statement_text import expr_text
 
 #: Suffix of the producers' values at the end of the row.
 FINAL = "_final"
@@ -84,9 +84,11 @@ class EdgeRanges:
         self.accumulate(walk, G, term)
         walk.attained = self.at_extremes(walk, G)
         walk.visit(self.h, edge.later("", "_new"), skip=results(self.h))
-        lost = lost_divisor(self.h, self.own_divisors(), walk.boxes, kinds.of)
-        if lost is not None:
-            raise UnsupportedTerm(f"the repair divides by {expr_text(lost)}, which may underflow to 0 in {lost.dtype}")
+        where = evaluated(self.h)
+        for d in lost_divisors(self.h, self.own_divisors(), walk.boxes, kinds.of):
+            apart = op("ge", op("abs", d), const(iv.SMALLEST[d.dtype], d.dtype))
+            facts = [*edge.later("", "_new"), *path(condition(where[d]))]
+            walk.claims.append(("divisor", NeverFalse(apart), facts, ()))
         return walk
 
     def own_divisors(self) -> set[Expr]:

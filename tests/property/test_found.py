@@ -155,7 +155,7 @@ b = row(te.sum, "b", lambda i: te.if_then_else(j >= 2, te.exp(-te.sqrt(te.abs(a[
     given[0, [0, 3, 1024]] = torch.tensor([200.0, 1.0, 1.0])
     assert kernel(given, torch.ones(1, 1025)).tolist() == [0.0]
     (refusal,) = kernel.loops.refusals
-    assert refusal.reason == "the repair divides by exp(-sqrt(abs(a))), which may underflow to 0 in float32"
+    assert refusal.obligation.startswith("O7"), refusal
 
 
 @pytest.mark.parametrize(
