@@ -20,7 +20,7 @@ from neptune_verified.auditing import exact_ops
 from neptune_verified.auditing.accumulation import Accumulation
 from neptune_verified.auditing.evaluate import Arithmetic, Value
 from neptune_verified.auditing.formats import FORMATS, holds
-from neptune_verified.ir.expr import FLOATS, INTS, Expr, Op, Reduce
+from neptune_verified.ir.expr import FLOATS, INTS, Const, Expr, Op, Reduce
 from neptune_verified.ir.interpret import Evaluator as Lengths
 from neptune_verified.ir.program import Program
 
@@ -169,7 +169,7 @@ class Exact(Arithmetic):
         operand = self.accumulation.rounded(e)
         if operand:  # what is rounded for a product is rounded for this sum too
             f = FORMATS[operand]
-            own = torch.where(v.x == 0, 0.0, size * self.accumulation.roundoff(operand) + f.tiny)
+            own = torch.where(v.x == 0, 0.0, size * (copies(e.body) * self.accumulation.roundoff(operand)) + f.tiny)
             d = own if d is None else d + own
         error = size.sum(dims) * (self.depth(stage, n) * FORMATS[self.accumulated(e.dtype)].roundoff)
         if d is not None:
@@ -184,19 +184,14 @@ class Exact(Arithmetic):
             return Value(x)
         sizes = [f.x.abs() for f in factors]
         grown = list(sizes)
-        sixteen = [
-            p.args[0].dtype for p in parts if isinstance(p, Op) and p.name == "cast" and p.args[0].dtype in NARROW
-        ]
         target = self.accumulation.rounded(e)
         for k, (p, f) in enumerate(zip(parts, factors, strict=True)):
             if f.d is not None:
                 grown[k] = grown[k] + f.d
             own = isinstance(p, Op) and p.name == "cast" and p.args[0].dtype in NARROW
-            if target and sixteen and not own:
-                narrow = FORMATS[target]
-                grown[k] = grown[k] + torch.where(
-                    f.x == 0, 0.0, sizes[k] * self.accumulation.roundoff(target) + narrow.tiny
-                )
+            if target and not own:  # itself, or, where no other factor has 16 bits, by its use in a product that has
+                narrow = copies(p) * self.accumulation.roundoff(target)
+                grown[k] = grown[k] + torch.where(f.x == 0, 0.0, sizes[k] * narrow + FORMATS[target].tiny)
         plain = torch.einsum(equation, *sizes) * times
         d = (torch.einsum(equation, *grown) * times - plain).clamp(min=0.0)
         n = math.prod(self.lengths.integer(a.extent) for a in e.axes)
@@ -222,3 +217,14 @@ class Exact(Arithmetic):
     def _narrow(self, v: Value, dtype: str) -> Value:
         """A reduction of 16-bit numbers is accumulated in float32, and rounded once."""
         return self.rounded(v, dtype, 1) if dtype in NARROW else v
+
+
+def copies(e: Expr) -> float:
+    """How many times a value that is rounded may be a factor of this one."""
+    match e:
+        case Op("pow", (x, Const(n))):
+            return max(1.0, abs(float(n))) * copies(x)
+        case Op("mul", (x, y)):
+            return copies(x) + copies(y)
+        case _:
+            return 1.0
