@@ -56,5 +56,5 @@ def test_the_search_finds_what_no_family_shows(tmp_path: Path) -> None:
     assert found.worst[0].of_bound > 1 and found.worst[0].sample == "searched 1"
     assert found.samples[-1].origin == "searched"
     assert not nv.audit(folder, found.worst_inputs).ok
-    again = nv.audit(folder, sizes=length, families=["normal"], search=150)
-    assert all(torch.equal(again.worst_inputs[k], x) for k, x in found.worst_inputs.items()), "the same search"
+    first, again = (nv.audit(folder, sizes=length, families=["normal"], search=12) for _ in range(2))
+    assert all(torch.equal(again.worst_inputs[k], x) for k, x in first.worst_inputs.items()), "the same search"

@@ -10,7 +10,7 @@ from tests.property.blocks import Block, run_block
 
 #: (strategy, seed); the programs of each are the same in every run.
 BLOCKS = [("repairable", 11), ("repairable", 12), ("arbitrary", 13)]
-EXAMPLES, INPUTS = {"repairable": 9, "arbitrary": 6}, 6
+EXAMPLES, INPUTS = {"repairable": 8, "arbitrary": 6}, 5
 #: Of the programs that are repairable by construction, the part that has to be fused: a campaign wants 95 % of many.
 FUSED = 0.9
 #: What a program that is not compiled may be told.
