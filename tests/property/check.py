@@ -57,6 +57,12 @@ class Judged:
     underflows: int = 0
 
 
+def configurations(kernel: Kernel) -> list[str]:
+    """The tile configurations that every kernel of the file has: a call names one for all."""
+    tables = list(kernel.configs.values())
+    return [name for name in tables[0] if all(name in t for t in tables)] if tables else []
+
+
 def with_tile(kernel: Any, tile: int) -> LoadedKernel:
     """The same text with stream tiles of ``tile`` elements; ``tile`` 0: as it is."""
     text = re.sub(r'("BLOCK_X\d+(?:_\d+)?": )\d+', rf"\g<1>{tile}", kernel.source) if tile else kernel.source
@@ -161,7 +167,7 @@ def judge(spec: Spec, count: int, seed: int = 0, compile: Compile | None = None)
         raise Fault(f"{te_source(spec)}\n# a refusal's example is false: {e}\n") from None
     found = Judged("kernel", kernel.passes, tuple(r.obligation for r in refusals), replays)
     ran = compared = underflows = 0
-    last = None if len(next(iter(kernel.configs.values()), ())) < 2 else next(iter(kernel.configs.values()))[-1]
+    last = configurations(kernel)[-1] if len(configurations(kernel)) > 1 else None
     for run, how, loaded in _plan(spec, program, kernel, count, seed, compile):
         arguments = tensors(program, run)
         want = _wanted(program, loaded, arguments)
@@ -174,7 +180,7 @@ def judge(spec: Spec, count: int, seed: int = 0, compile: Compile | None = None)
         if beyond:
             raise Fault(f"{te_source(spec)}\n# with {run} and {how}: {beyond}\n")
         if ran % RELATED == 0 and not seen.text:
-            form = replace(how, config=how.config or last)
+            form = how if how.splits else replace(how, config=how.config or last)
             broken = related(spec, program, arguments, partial(_again, program, loaded, form), want)
             if broken:
                 raise Fault(_message(spec, program, loaded, arguments, form, broken, run))
@@ -192,7 +198,7 @@ def _plan(
     """Half of the runs with the tiles as written, half with small ones; of every fourth program, some in splits."""
     small = with_tile(kernel, SMALL_TILE)
     whole = with_tile(kernel, 0)
-    configs = next(iter(kernel.configs.values()), ())
+    configs = configurations(kernel)
     split: Any = None
     if int(digest(spec), 16) % 4 == 0:
         split = compiled(program, compile, schedule=nv.Schedule("split-k"))
