@@ -20,7 +20,6 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
-KERNEL, UNFUSED = "kernel", "unfused"
 
 #: Query heads, key heads, and RMS of Neptune, FlexAttention and FlashAttention in its table 5 (NaN: not given).
 OPERATORS: dict[str, tuple[int, int, tuple[float, float, float]]] = {
@@ -127,6 +126,8 @@ def run(options: argparse.Namespace) -> int:
 
 def row(name: str, kind: str, result: Any) -> dict[str, Any]:
     """``beside``: the kernel's RMS error over each peer's, over the samples that the peer ran."""
+    from neptune_verified.auditing.result import KERNEL, UNFUSED
+
     totals = {c: result.total(c, "o") for c in result.contestants}
     known = {c: t for c, t in totals.items() if t.compared}
     beside = {}

@@ -55,12 +55,12 @@ class Accumulation:
 
 def accumulation_of(loops: LoopProgram, source: str, roundings: Iterable[str]) -> Accumulation:
     """From the loop program, the text of kernel.py, and the certificate's roundings."""
+    every = [c for nest in loops.nests for c in nest.carried()]
     repairs = {
         c.name: sum(ROUNDINGS.get(x.name, 0.0) for x in subterms(c.repair.h) if isinstance(x, Op)) if c.repair else 0.0
-        for nest in loops.nests
-        for c in nest.carried()
+        for c in every
     }
-    carried = {c.name: c.value for nest in loops.nests for c in nest.carried()}
+    carried = {c.name: c.value for c in every}
     bodies = {s.name: s.body for s in loops.program.stages if isinstance(s.body, Reduce)}
     operands: dict[tuple[Expr, ...], str] = {}
     for text in roundings:

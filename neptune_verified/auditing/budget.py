@@ -60,8 +60,8 @@ def _kinds(output: str, total: Statistics, cases: list[Case]) -> Check:
 def _bounds(result: AuditResult, output: str, total: Statistics) -> Check:
     largest = total.of_bound.largest
     measured = math.inf if total.above and largest <= 1 else largest  # an error where the bound is 0
-    bad = [(s.statistics[KERNEL][output].of_bound.largest, s.name) for s in result.samples]
-    bad = [(x, name) for (x, name), s in zip(bad, result.samples, strict=True) if s.statistics[KERNEL][output].above]
+    parts = [(s.statistics[KERNEL][output], s.name) for s in result.samples]
+    bad = [(x.of_bound.largest, name) for x, name in parts if x.above]
     shown = max(bad)[1] if bad else ""
     return Check("no error above its bound", output, measured, 1.0, "x its bound", total.above == 0, shown)
 

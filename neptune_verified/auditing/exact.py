@@ -22,6 +22,7 @@ from neptune_verified.auditing.evaluate import Arithmetic, Value
 from neptune_verified.auditing.formats import FORMATS, holds
 from neptune_verified.ir.expr import FLOATS, INTS, Const, Expr, Op, Reduce
 from neptune_verified.ir.interpret import Evaluator as Lengths
+from neptune_verified.ir.loops import wide
 from neptune_verified.ir.program import Program
 
 NARROW = ("float16", "bfloat16")
@@ -129,17 +130,17 @@ class Exact(Arithmetic):
                 return Value(x, None if flat.d is None else flat.d.sum(-1))
             size = flat.x.abs()
             d = (size if flat.d is None else size + flat.d).prod(-1) - size.prod(-1)
-            return self.rounded(Value(x, d), self.accumulated(e.dtype), self.depth(stage, n))
+            return self.rounded(Value(x, d), wide(e.dtype), self.depth(stage, n))
         x = torch.logsumexp(flat.x, -1)
         if self.accumulation is None:
             return Value(x)
         # Each step is an exponential and a logarithm near 1, and is rounded at the size of what was seen so far.
         largest = torch.where(flat.x.isfinite(), flat.x.abs(), 0.0).amax(-1)
-        own = (16 + largest) * (self.depth(stage, n) * FORMATS[self.accumulated(e.dtype)].roundoff)
+        own = (16 + largest) * (self.depth(stage, n) * FORMATS[wide(e.dtype)].roundoff)
         if flat.d is not None:
             own = own + torch.where(flat.x == -math.inf, 0.0, flat.d).amax(-1)
         d = torch.where(x.isinf(), 0.0, own)
-        return self._narrow(self.rounded(Value(x, d), self.accumulated(e.dtype), 8), e.dtype)
+        return self._narrow(self.rounded(Value(x, d), wide(e.dtype), 8), e.dtype)
 
     def _extremum(self, e: Reduce, v: Value, dims: tuple[int, ...], stage: str, n: int) -> Value:
         most = e.reducer in ("max", "any")
@@ -158,9 +159,7 @@ class Exact(Arithmetic):
         if e.dtype not in FLOATS:
             return Value(x, d)
         steps = self.depth(stage, n) if self.repairs(stage) else 0.0
-        return (
-            self.rounded(Value(x, d), self.accumulated(e.dtype), steps) if steps else self.claimed(Value(x, d), e.dtype)
-        )
+        return self.rounded(Value(x, d), wide(e.dtype), steps) if steps else self.claimed(Value(x, d), e.dtype)
 
     def _sum(self, e: Reduce, x: Tensor, v: Value, dims: tuple[int, ...], stage: str, n: int) -> Value:
         if self.accumulation is None:
@@ -171,7 +170,7 @@ class Exact(Arithmetic):
             f = FORMATS[operand]
             own = torch.where(v.x == 0, 0.0, size * (copies(e.body) * self.accumulation.roundoff(operand)) + f.tiny)
             d = own if d is None else d + own
-        error = size.sum(dims) * (self.depth(stage, n) * FORMATS[self.accumulated(e.dtype)].roundoff)
+        error = size.sum(dims) * (self.depth(stage, n) * FORMATS[wide(e.dtype)].roundoff)
         if d is not None:
             error = error + d.sum(dims)
         return self._narrow(self.claimed(Value(x, error), e.dtype), e.dtype)
@@ -196,7 +195,7 @@ class Exact(Arithmetic):
         d = (torch.einsum(equation, *grown) * times - plain).clamp(min=0.0)
         n = math.prod(self.lengths.integer(a.extent) for a in e.axes)
         steps = self.depth(stage, n) + len(parts)
-        carried = FORMATS[self.accumulated(e.dtype)]
+        carried = FORMATS[wide(e.dtype)]
         d = (
             d + plain * (steps * carried.roundoff) + torch.where(plain == 0, 0.0, n * carried.tiny)
         )  # products may underflow
@@ -209,10 +208,6 @@ class Exact(Arithmetic):
 
     def repairs(self, stage: str) -> float:
         return 0.0 if self.accumulation is None else self.accumulation.repairs.get(stage, 0.0)
-
-    @staticmethod
-    def accumulated(dtype: str) -> str:
-        return "float32" if dtype in NARROW else dtype
 
     def _narrow(self, v: Value, dtype: str) -> Value:
         """A reduction of 16-bit numbers is accumulated in float32, and rounded once."""

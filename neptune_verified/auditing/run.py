@@ -93,7 +93,7 @@ def audit(
     for k, (name, make) in enumerate(plans):
         if progress:
             progress(name, k, total)
-        _take(result, auditor, make())
+        _take(result, auditor, *make())
     if search:
         from neptune_verified.auditing.search import search as look
 
@@ -102,25 +102,21 @@ def audit(
         )
         result.searched = found.tried
         for given in found.worst:
-            _take(result, auditor, given)
+            _take(result, auditor, *auditor.with_reference(given))
     if not result.samples:
         raise ValueError("there is nothing to audit: no inputs")
     result.checks = checks(result, budget)
     return result
 
 
-def _take(result: AuditResult, auditor: Auditor, given: Inputs) -> None:
+def _take(result: AuditResult, auditor: Auditor, given: Inputs, reference: Reference) -> None:
     """Run one set of inputs; those with the kernel's worst element are kept."""
     before = max((c.of_bound for c in result.worst), default=-1.0)
-    result.samples.append(auditor.sample(given))
-    if max((c.of_bound for c in result.worst), default=0.0) > before:
-        result.worst_inputs = {k: x.cpu() for k, x in given.tensors.items()} | {
-            k: torch.tensor(v) for k, v in given.scalars.items()
-        }
-
-
-def _same(given: Inputs) -> Inputs:
-    return given
+    sample = auditor.sample(given, reference)
+    result.samples.append(sample)
+    if max((c.of_bound for c in sample.worst), default=0.0) > before:
+        scalars = {k: torch.tensor(v) for k, v in given.scalars.items()}
+        result.worst_inputs = {k: x.cpu() for k, x in given.tensors.items()} | scalars
 
 
 def machine(device: torch.device) -> dict[str, str]:
@@ -164,16 +160,16 @@ class Auditor:
 
     def plans(
         self, inputs: Any, families: Iterable[str] | None, sizes: dict[str, int | float], seeds: int
-    ) -> Iterator[tuple[str, Callable[[], Inputs]]]:
-        """What is to be run: a name, and what makes the inputs when their turn comes."""
+    ) -> Iterator[tuple[str, Callable[[], tuple[Inputs, Reference]]]]:
+        """What is to be run: a name, and what makes the inputs and their reference when their turn comes."""
         program = self.subject.program
         if inputs is not None:
             if families is not None:
                 raise ValueError("inputs and families exclude each other: families are generated")
             scalars = {k: v for k, v in sizes.items() if k not in program.shape_sizes()}
             read = from_file if isinstance(inputs, str | Path) else from_samples
-            for given in list(read(program, inputs, str(self.device), scalars)):
-                yield given.name, partial(_same, given)
+            for given in read(program, inputs, str(self.device), scalars):
+                yield given.name, partial(self.with_reference, given)
             return
         chosen = list(FAMILIES if families is None else families)
         if unknown := [f for f in chosen if f not in FAMILIES]:
@@ -184,17 +180,18 @@ class Auditor:
                 for seed in range(seeds):
                     yield family, partial(self.in_range, family, lengths, seed)
 
-    def in_range(self, family: str, sizes: dict[str, int | float], seed: int) -> Inputs:
+    def with_reference(self, given: Inputs) -> tuple[Inputs, Reference]:
+        return given, self.reference(given)
+
+    def in_range(self, family: str, sizes: dict[str, int | float], seed: int) -> tuple[Inputs, Reference]:
         """Inputs of a family, made smaller until the definition stays within the finite range of its types, and until a
         bound follows for most elements: of scores in the millions, exponentials have no digit that is certain."""
         for scale in SCALES:
             given = generate(self.subject.program, family, sizes, seed, str(self.device), scale)
-            if scale == SCALES[-1]:
-                break
             reference = self.reference(given)
             if not reference.overflow and reference.claimed >= CLAIMED:
                 break
-        return given
+        return given, reference
 
     # ------------------------------------------------------------------------------------------ running
 
@@ -233,11 +230,10 @@ class Auditor:
                 raise NotImplementedError(f"it gives {output} as {shape}, the definition says {list(want.x.shape)}")
         return results[: len(reference.values)]
 
-    def sample(self, given: Inputs) -> Sample:
+    def sample(self, given: Inputs, reference: Reference) -> Sample:
         """Everything about one set of inputs."""
         shapes = {k: tuple(x.shape) for k, x in given.tensors.items()}
         sample = Sample(given.name, given.origin, given.family, shapes, dict(given.scalars), notes=given.notes)
-        reference = self.reference(given)
         results = {KERNEL: self.kernel(given, reference), UNFUSED: self.unfused(given)}
         for name in self.peers:
             try:
@@ -255,9 +251,8 @@ class Auditor:
                     sample.rows += errors.worst_rows()
         return sample
 
-    def badness(self, given: Inputs) -> float:
+    def badness(self, given: Inputs, reference: Reference) -> float:
         """What the search makes large: above 1 if an error of the kernel is above its bound."""
-        reference = self.reference(given)
         found = self.kernel(given, reference)
         outputs = zip(self.infos, found, strict=True)
         return max((Errors(info, reference.values[info.name], have).excess() for info, have in outputs), default=0.0)

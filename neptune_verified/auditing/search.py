@@ -1,8 +1,9 @@
 """Not trusted: looks for inputs with a large error, which a random sample would miss.
 
 A hill climb from the worst generated inputs: each step changes some inputs a little or a lot (scaled, shifted, sorted, made
-equal, one element made dominant, a block of another family, ...), and is kept if the kernel's largest error over its bound
-grows. Inputs on which a value of the definition may leave its type's range count for what is claimed of them alone.
+equal, one element made dominant, a block of another family, ...), and the next starts from one of the worst so far, by the
+kernel's largest error over its bound. Inputs on which a value of the definition may leave its type's range count for what
+is claimed of them alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from neptune_verified.auditing.inputs import Inputs
 from neptune_verified.auditing.lengths import default_sizes
 
 if TYPE_CHECKING:
-    from neptune_verified.auditing.run import Auditor
+    from neptune_verified.auditing.run import Auditor, Reference
 
 #: Inputs that are climbed from, and inputs of the worst that are reported.
 STARTS, REPORTED = 4, 1
@@ -30,11 +31,10 @@ STARTS, REPORTED = 4, 1
 
 @dataclass(frozen=True)
 class Found:
-    """The worst inputs, worst first; how many were tried; error over bound of the worst."""
+    """The worst inputs, worst first; how many were tried."""
 
     worst: tuple[Inputs, ...]
     tried: int
-    badness: float
 
 
 def search(
@@ -43,30 +43,27 @@ def search(
     """Try that many inputs. The same seed finds the same inputs on the same machine."""
     g = Generator().manual_seed(seed)
     program = auditor.subject.program
-    options = (
-        default_sizes(program, True, sizes) if auditor.device.type == "cpu" else default_sizes(program, False, sizes)
-    )
+    options = default_sizes(program, auditor.device.type == "cpu", sizes)
     known: list[tuple[float, int, Inputs]] = []  # the number breaks ties: the first found stays
 
-    def take(given: Inputs) -> bool:
+    def take(given: Inputs, reference: Reference) -> None:
         progress(len(known))
-        known.append((auditor.badness(given), -len(known), given))
-        return known[-1][0] == max(k[0] for k in known)
+        known.append((auditor.badness(given, reference), -len(known), given))
 
     starts = [(f, n) for n in options for f in FAMILIES]
     order = torch.randperm(len(starts), generator=g).tolist()
     for k in order[: max(1, tries // 3)]:
         family, lengths = starts[k]
-        take(auditor.in_range(family, lengths, seed))
+        take(*auditor.in_range(family, lengths, seed))
     while len(known) < tries and max(k[0] for k in known) < math.inf:
         best = sorted(known, reverse=True)[:STARTS]
         parent = best[_draw(g, len(best))][2]
-        take(changed(auditor, parent, g))
+        take(*auditor.with_reference(changed(auditor, parent, g)))
     worst = sorted(known, reverse=True)[:REPORTED]
     named = tuple(
         replace(x, name=f"searched {k + 1}", origin="searched", family="searched") for k, (_, _, x) in enumerate(worst)
     )
-    return Found(named, len(known), worst[0][0])
+    return Found(named, len(known))
 
 
 def changed(auditor: Auditor, parent: Inputs, g: Generator) -> Inputs:

@@ -226,9 +226,8 @@ class Walk:
 
     def operand(self, v: Var, x: Expr, kinds: Kinds) -> Symbol:
         """A symbol that stands for a term over the walk's symbols."""
-        why = over_symbols(x, kinds, self.kinds.given, self.why)
-        if isinstance(x, Const):
-            why = (f"derived: {expr_text(x)} is a number",)
+        number = (f"derived: {expr_text(x)} is a number",)
+        why = number if isinstance(x, Const) else over_symbols(x, kinds, self.kinds.given, self.why)
         return Symbol(v, kinds, expr_text(x), why)
 
     def sum_claim(self, term: Expr, r: Interval, n: Fraction, whole: Interval) -> Claim:

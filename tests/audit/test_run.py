@@ -127,7 +127,7 @@ def test_what_a_kernel_leaves_out_is_not_a_number() -> None:
 
     auditor = Auditor(replace(subject_of(attention()), launch=lazy), {})
     (given,) = from_samples(attention().program, drawn(5, 9))
-    found = auditor.sample(given)
+    found = auditor.sample(*auditor.with_reference(given))
     assert found.statistics[KERNEL]["o"].nan == 2 * 16
     assert found.worst[0].error == math.inf and math.isnan(found.worst[0].have)
 
