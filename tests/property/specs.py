@@ -136,5 +136,6 @@ def free_of(spec: Spec, index: str) -> bool:
     and (a row's index) rows stand alone."""
     plain = [re.sub(r"\[[^\]]*\]", "", s.term) for s in spec.stages]
     # An index that is computed, as in x[i, j + 1], reads it too.
-    computed = [b for s in spec.stages for b in re.findall(r"\[([^\]]*)\]", s.term) if not re.fullmatch(r"[\w, ]+", b)]
+    read = [i for s in spec.stages for b in re.findall(r"\[([^\]]*)\]", s.term) for i in b.split(",")]
+    computed = [i for i in read if not re.fullmatch(r"\w+", i.strip())]
     return not any(re.search(rf"\b{index}\b", p) for p in (*plain, *computed))
