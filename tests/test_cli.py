@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-ENV = {**os.environ, "TRITON_INTERPRET": "1", "COLUMNS": "200", "NO_COLOR": "1"}
-
-
-def run(*args: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "neptune_verified.cli", *args]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=ENV, check=False)
+from tests.command import SHOWN, run, run_alone
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("cli") / "softmax"
-    done = run("compile", "examples/softmax.py:softmax", "--verify", "--target", "interpret", "--out", str(folder))
+    done = run_alone(
+        "compile", "examples/softmax.py:softmax", "--verify", "--target", "interpret", "--out", str(folder)
+    )
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
 
@@ -80,25 +74,25 @@ def test_the_report_as_html(built: tuple[Path, str], tmp_path: Path) -> None:
     assert run("report", str(folder), "--json", "--html", str(path)).returncode == 1
 
 
-def test_the_report_in_a_browser(built: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_in_a_browser(built: tuple[Path, str], tmp_path: Path) -> None:
     """The browser is one that writes down what it was asked for."""
     browser, seen = tmp_path / "browser", tmp_path / "seen"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {seen}\n')
     browser.chmod(0o755)
-    monkeypatch.setitem(ENV, "BROWSER", f"{browser} %s")
+    env = {**SHOWN, "BROWSER": f"{browser} %s"}
     folder = tmp_path / "folder"
     shutil.copytree(built[0], folder)
-    done = run("report", str(folder), "--open")
+    done = run("report", str(folder), "--open", env=env)
     assert done.returncode == 0, done.stderr
     assert seen.read_text() == (folder / "report.html").as_uri()
     (folder / "report.html").write_text((folder / "report.html").read_text().replace("proved O1-O14", "proved O1-O16"))
-    done = run("report", str(folder), "--open")
+    done = run("report", str(folder), "--open", env=env)
     assert done.returncode == 1
     assert "report.html is not the report of certificate.json; write it anew" in done.stderr
     (folder / "report.html").unlink()
-    assert "holds no report.html; write it anew" in run("report", str(folder), "--open").stderr
+    assert "holds no report.html; write it anew" in run("report", str(folder), "--open", env=env).stderr
     page = tmp_path / "page.html"
-    assert run("report", str(folder), "--html", str(page), "--open").returncode == 0
+    assert run("report", str(folder), "--html", str(page), "--open", env=env).returncode == 0
     assert seen.read_text() == page.as_uri()
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,9 +12,8 @@ import torch
 
 from tests.browser import logged
 from tests.browser import run as show
+from tests.command import ROOT, run, run_alone
 
-ROOT = Path(__file__).parents[2]
-ENV = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | {"COLUMNS": "100", "NO_COLOR": "1"}
 PEER = """
 import torch
 
@@ -30,10 +27,9 @@ def half_as_much(q, k, v):
 """
 
 
-def run(*args: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "neptune_verified.cli", *args]
-    environment = {**ENV, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
+def alone(*args: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Where nobody said that kernels are to be interpreted."""
+    return run_alone(*args, cwd=cwd, without=("TRITON_INTERPRET",))
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +47,7 @@ def test_a_folder_against_the_peers_of_its_definition(built: Path, browser: str,
     """What the README says, its page in a browser, and the same again from the inputs that it kept."""
     out = tmp_path / "audit"
     sizes = ("--sizes", "M=20", "N=70", "--families", "normal,very negative,ramp")
-    done = run("audit", str(built), "--against", "flex,sdpa", *sizes, "--out", str(out))
+    done = alone("audit", str(built), "--against", "flex,sdpa", *sizes, "--out", str(out))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("within its error budget\n") and "Warning" not in done.stderr
     for name in ("kernel", "unfused", "flex", "sdpa"):
@@ -81,7 +77,7 @@ def test_a_definition_with_a_peer_of_ones_own(tmp_path: Path) -> None:
     torch.save([torch.randn(1, n, 16) for n in (5, 9, 9)], tmp_path / "x.pt")
     common = ("audit", f"{ROOT}/examples/attention.py:attention", "--set", "H=1", "D=16", "dtype=float16")
     common += ("--target", "interpret", "--inputs", "x.pt", "--against", "mine.py:double,half_as_much")
-    done = run(*common, "--budget", "half_as_much=0.1", "relative_rms=1e-3", cwd=tmp_path)
+    done = alone(*common, "--budget", "half_as_much=0.1", "relative_rms=1e-3", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "q: float32 to float16" in run(*common, "--json", cwd=tmp_path).stdout
     done = run(*common, "--budget", "half_as_much=1e-9", "double=5", cwd=tmp_path)
