@@ -8,7 +8,7 @@ repairs over at most ``MOST_PRODUCERS`` running values allow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count, product
@@ -22,14 +22,18 @@ from neptune_verified.ir.loops import Carried, Guard, Nest, Pass, Refusal, Repai
 from neptune_verified.ir.printing import Printer
 from neptune_verified.ir.program import Program
 from neptune_verified.proofs.abstract import UnsupportedTerm
+from neptune_verified.proofs.evaluate import Value
+from neptune_verified.proofs.falsify import false_at
 from neptune_verified.proofs.kernel import Proved, Prover
-from neptune_verified.proofs.obligations import Edge, Obligation, edge_obligations
+from neptune_verified.proofs.obligations import Edge, Obligation, each_edge_obligation
 
 #: A repair is over all running values that its reduction depends on, and the cases of a proof multiply with each: with
 #: six the slowest proof takes seconds. A longer chain is cut here, which keeps the time linear in its length.
 MOST_PRODUCERS = 6
 
 Slot = tuple[Domain, int]
+#: Obligation -> counterexamples of candidates: symbol -> value.
+Points = dict[str, list[Mapping[str, Value]]]
 
 
 @dataclass
@@ -109,12 +113,15 @@ class Schedule:
         problem = Problem(consumer.value.reducer, edge.g, old, new, kinds, dtype, parameters)
         terms: dict[Expr, Expr] = {v: x for x, v in invariant.items()}
         failure: tuple[Proved, Repair] | None = None
+        points: Points = {}
         for strategy, found in candidates(problem):
             h = substitute(found, terms)
             for repair in self._guards(edge, names, h, strategy):
                 carried = replace(consumer, repair=repair)
-                obligations = self._obligations(carried, placed)
-                failed = self._quick(obligations) or self.prover.first_failure(obligations)
+                obligations = self._obligations(carried, placed, points)
+                if obligations is None:
+                    continue
+                failed = self._quick(obligations, points) or self.prover.first_failure(obligations)
                 if failed is None:
                     return carried
                 if failure is None or _tells_more(failed, failure[0]):
@@ -135,13 +142,22 @@ class Schedule:
     def _edge(self, carried: Carried, placed: list[Carried]) -> Edge:
         return Edge(self.program, self.nest, self._pass(carried, placed), carried)
 
-    def _obligations(self, carried: Carried, placed: list[Carried]) -> tuple[Obligation, ...]:
-        return edge_obligations(self.program, self.nest, self._pass(carried, placed), carried)
+    def _obligations(self, carried: Carried, placed: list[Carried], points: Points) -> list[Obligation] | None:
+        """None where a point that refuted an earlier candidate refutes this one too: most of a wrong repair's guards are not
+        in effect there."""
+        result = []
+        for o in each_edge_obligation(self.program, self.nest, self._pass(carried, placed), carried):
+            if any(false_at(o.statement, point) for point in points.get(o.id, ())):
+                return None
+            result.append(o)
+        return result
 
-    def _quick(self, obligations: tuple[Obligation, ...]) -> Proved | None:
-        """A cheap look for a counterexample before any prover runs; the provers still decide."""
+    def _quick(self, obligations: list[Obligation], points: Points) -> Proved | None:
+        """A cheap look for a counterexample before any prover runs; the provers still decide. ``points`` gets its point."""
         for o in obligations:
-            if o.kind != "O5" and self.prover.refuted_by_points(o):
+            point = self.prover.refuting_point(o) if o.kind != "O5" else None
+            if point is not None:
+                points.setdefault(o.id, []).append(point)
                 return self.prover.prove(o)
         return None
 

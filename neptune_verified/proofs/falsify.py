@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -60,6 +60,8 @@ class Survey:
     relevant: int = 0
     counterexample: Counterexample | None = None
     unsupported: str = ""
+    #: The counterexample's point: symbol -> value.
+    point: dict[str, Value] = field(default_factory=dict)
 
 
 def kind_of(x: Value) -> str:
@@ -96,6 +98,18 @@ def refutes(statement: Statement, point: dict[Var, Value]) -> Counterexample | N
         return None
     false = search.in_domain(point) and search.is_counterexample(point)
     return search.counterexample(search.shrink(point)) if false else None
+
+
+def false_at(statement: Statement, point: Mapping[str, Value]) -> bool:
+    """Whether a point that was found for another statement, which may have more symbols, refutes this one too."""
+    try:
+        search = Search(statement, LIMITS)
+    except Unsupported:
+        return False
+    if not all(v.name in point for v in search.vars):
+        return False
+    own = {v: point[v.name] for v in search.vars}
+    return search.in_domain(own) and search.is_counterexample(own)
 
 
 def admissible(statement: Statement, point: dict[Var, Value]) -> bool:
@@ -244,7 +258,8 @@ class Search:
             result.points += 1
             result.relevant += outcome.relevant
             if not outcome.true and self.is_counterexample(repaired):
-                result.counterexample = self.counterexample(self.shrink(repaired))
+                small = self.shrink(repaired)
+                result.counterexample, result.point = self.counterexample(small), {v.name: small[v] for v in small}
                 return result
         return result
 

@@ -8,7 +8,7 @@ Python cannot hide a constructor; a test asserts that no other module calls it, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,8 +23,9 @@ from neptune_verified.proofs import edge, facts, ranges
 from neptune_verified.proofs import falsify as falsify_
 from neptune_verified.proofs.abstract import UnsupportedTerm
 from neptune_verified.proofs.discharge import Discharged, discharge
+from neptune_verified.proofs.evaluate import Value
 from neptune_verified.proofs.facts import baseless
-from neptune_verified.proofs.falsify import falsify
+from neptune_verified.proofs.falsify import survey
 from neptune_verified.proofs.join import split_obligations
 from neptune_verified.proofs.obligations import Obligation, edge_obligations, hoist_obligations, state_obligations
 from neptune_verified.proofs.statement import Statement
@@ -106,17 +107,18 @@ class Prover:
                 self.memo[statement] = found
         return self.memo.get(statement)
 
-    def refuted_by_points(self, obligation: Obligation) -> bool:
-        """A cheap look for a counterexample, before any prover runs; that there is none decides nothing."""
+    def refuting_point(self, obligation: Obligation) -> Mapping[str, Value] | None:
+        """A cheap look for a counterexample, before any prover runs; that there is none (None) decides nothing. Empty for a
+        statement that is known to have one."""
         known, statement = self.known(obligation), obligation.statement
         if known is not None:
-            return known.verdict is Verdict.REFUTED and known.routes[0].route == "falsifier"
+            return {} if known.verdict is Verdict.REFUTED and known.routes[0].route == "falsifier" else None
         if self.store is not None and self.store.survived(statement):
-            return False
-        refuted = falsify(statement) is not None
-        if self.store is not None and not refuted:
+            return None
+        found = survey(statement)
+        if self.store is not None and not found.counterexample:
             self.store.put_survivor(statement)
-        return refuted
+        return found.point if found.counterexample else None
 
     def first_failure(self, obligations: Iterable[Obligation]) -> Proved | None:
         return next((p for p in map(self.prove, obligations) if not p.holds), None)

@@ -23,6 +23,7 @@ values: O1 ``T(x_j, y_j, ...) = old_j``, O2 ``T`` distributes over f in all slot
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from neptune_verified.ir.expr import (
@@ -72,6 +73,11 @@ class Obligation:
 
 def edge_obligations(program: Program, nest: Nest, p: Pass, consumer: Carried) -> tuple[Obligation, ...]:
     """All obligations of one fused edge. Raises UnsupportedTerm where they cannot be stated."""
+    return tuple(each_edge_obligation(program, nest, p, consumer))
+
+
+def each_edge_obligation(program: Program, nest: Nest, p: Pass, consumer: Carried) -> Iterator[Obligation]:
+    """The same one by one, for those who may not need all of them."""
     edge = Edge(program, nest, p, consumer)
     dtype, reducer = consumer.value.dtype, REDUCERS[consumer.value.reducer]
     show = ", ".join(c.name for c in edge.producers)
@@ -87,21 +93,17 @@ def edge_obligations(program: Program, nest: Nest, p: Pass, consumer: Carried) -
 
     later_live = edge.live("") + edge.live("_new") + reach
     chain = later_live + edge.live("_later") + edge.later("_new", "_later")
-    return (
-        make("O1", "", Refines(h(G), edge.at_new(G)), reach + edge.seen("")),
-        make("O2", "", Equal(h(reducer.combine(x, y)), reducer.combine(h(x), h(y))), reach),
-        make("O3", "identity", Equal(h(t, "", ""), t), edge.live("")),
-        make("O3", "composition", Equal(h(h(t), "_new", "_later"), h(t, "", "_later")), chain),
-        make("O4", "", Equal(h(e_f), e_f), reach),
-        *reducer_laws(consumer, edge.kinds, edge.grounds.origins(consumer)),
-        make("O6", "repair", Defined(h(t)), reach),
-        make("O6", "term", Refines(edge.at_new(G), edge.at_new(edge.g)), edge.seen("_new")),
-        *(
-            Obligation("O7", part, consumer.name, label, statement)
-            for part, statement in edge_ranges(program, nest, p, consumer).statements()
-        ),
-        make("O14", "step", *step_claim(edge)),
-    )
+    yield make("O1", "", Refines(h(G), edge.at_new(G)), reach + edge.seen(""))
+    yield make("O2", "", Equal(h(reducer.combine(x, y)), reducer.combine(h(x), h(y))), reach)
+    yield make("O3", "identity", Equal(h(t, "", ""), t), edge.live(""))
+    yield make("O3", "composition", Equal(h(h(t), "_new", "_later"), h(t, "", "_later")), chain)
+    yield make("O4", "", Equal(h(e_f), e_f), reach)
+    yield from reducer_laws(consumer, edge.kinds, edge.grounds.origins(consumer))
+    yield make("O6", "repair", Defined(h(t)), reach)
+    yield make("O6", "term", Refines(edge.at_new(G), edge.at_new(edge.g)), edge.seen("_new"))
+    for part, statement in edge_ranges(program, nest, p, consumer).statements():
+        yield Obligation("O7", part, consumer.name, label, statement)
+    yield make("O14", "step", *step_claim(edge))
 
 
 def state_obligations(program: Program, c: Carried) -> tuple[Obligation, ...]:

@@ -166,6 +166,29 @@ def test_points_outside_the_domain_refute_nothing(point: dict[str, Value]) -> No
     assert falsify.refutes(say("x: real", "x = 0"), {var(k, F): v for k, v in point.items()}) is None
 
 
+@pytest.mark.parametrize(
+    ("claim", "point", "false"),
+    [
+        ("x = 0", {"x": HALF}, True),
+        ("x = 0", {"x": HALF, "y": HALF}, True),  # of a statement with one symbol more
+        ("x = 0", {"x": Fraction(0)}, False),
+        ("x = 0", {"y": HALF}, False),
+        ("x = 0", {}, False),
+        ("x = 0", {"x": -INF}, False),
+    ],
+)
+def test_a_point_of_another_statement(claim: str, point: dict[str, Value], false: bool) -> None:
+    assert falsify.false_at(say("x: real", claim), point) is false
+
+
+def test_a_survey_tells_the_point_of_its_counterexample() -> None:
+    statement = say("x: real, y: real", "x*y = y")
+    found = falsify.survey(statement)
+    assert found.counterexample is not None and set(found.point) == {"x", "y"}
+    assert falsify.false_at(statement, found.point) and found.point["y"] != 0 and found.point["x"] != 1
+    assert falsify.survey(say("x: real", "x = x")).point == {}
+
+
 def test_what_has_no_value_at_a_point_is_reported() -> None:
     x = var("x", F)
     symbols = (Symbol(x, frozenset({"pos"})),)

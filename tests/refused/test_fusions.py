@@ -4,12 +4,17 @@ the program runs in more passes, and is right."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
-from neptune_verified.ir.loops import Refusal
+from neptune_verified.fusion.passes import Schedule
+from neptune_verified.ir.loops import Refusal, Repair
+from neptune_verified.proofs.kernel import Prover
+from neptune_verified.proofs.obligations import Obligation
 from tests.accepted.harness import Built, assert_refines, assert_same, build, scenarios
 from tests.refused import replay
 from tests.refused.fusions import FUSIONS
@@ -96,3 +101,27 @@ def test_nothing_is_fused_when_fusion_is_off() -> None:
     assert b.loops.passes == 2
     assert {p.obligation.kind for p in b.verified.proved} <= {"O5"}  # the reducers' laws: tiles are combined as ever
     assert {r.reason for r in b.loops.refusals} == {"fusion is switched off"}
+
+
+def test_a_wrong_repair_is_not_searched_for_a_counterexample_with_each_of_its_guards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What refutes it with one guard refutes it with the others: the point is tried, not looked for again."""
+    tried, searched = [], []
+    guards, look = Schedule._guards, Prover.refuting_point
+
+    def count_tries(*args: Any) -> Iterator[Repair]:
+        for repair in guards(*args):
+            tried.append(repair)
+            yield repair
+
+    def count_searches(self: Prover, o: Obligation) -> Any:
+        point = look(self, o)
+        searched.append(point is not None)
+        return point
+
+    monkeypatch.setattr(Schedule, "_guards", staticmethod(count_tries))
+    monkeypatch.setattr(Prover, "refuting_point", count_searches)
+    b = build(FUSIONS["temperature_by_a_producer"].graph(), "again")
+    assert b.loops.refusals and len(tried) >= 16
+    assert sum(searched) <= len(tried) / 4
