@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from neptune_verified.tile.contract import OPERANDS
 from neptune_verified.user_files import UsageError, load_function, load_object, user_error
 
 app = typer.Typer(
@@ -107,6 +108,10 @@ def compile(
     ] = None,
     max_passes: Annotated[int | None, typer.Option(help="refuse (exit 3) a result with more passes")] = None,
     strict_rounding: Annotated[bool, typer.Option(help="insert and move no float rounding")] = False,
+    operands: Annotated[
+        str,
+        typer.Option(metavar="|".join(OPERANDS), help="float32 operands of dots: rounded, or as two 16-bit numbers"),
+    ] = "auto",
     schedule: Annotated[
         str | None,
         typer.Option(
@@ -133,6 +138,7 @@ def compile(
             _schedule(schedule),
             verify=not no_verify,
             strict_rounding=strict_rounding,
+            operands=operands,
             max_passes=max_passes,
             progress=lambda p: status.update(f"proving {p.obligation.id} of {p.obligation.stage}"),
         )

@@ -31,6 +31,7 @@ from neptune_verified.proofs.text import TextProof, TextRefused, prove_text
 from neptune_verified.report import Report
 from neptune_verified.runtime import INTERPRET, LoadedKernel, check_target, gpu_target
 from neptune_verified.schedule import Schedule, Template, schedule_of, with_splits
+from neptune_verified.tile.contract import OPERANDS, Conversions
 from neptune_verified.tile.emit import emit
 from neptune_verified.tile.lower import lower
 
@@ -98,6 +99,7 @@ def compile(
     *,
     verify: bool = True,
     strict_rounding: bool = False,
+    operands: str = "auto",
     max_passes: int | None = None,
     progress: Progress | None = None,
 ) -> Kernel:
@@ -107,11 +109,18 @@ def compile(
     "interpret". ``schedule``: an nv.Schedule or a function from the program to one; None chooses. ``verify=False`` fuses
     nothing and makes no certificate. ``max_passes`` demands a number of passes.
 
+    ``operands`` says what a float32 operand of a matrix product becomes beside a 16-bit one: "x1" is rounded to its type;
+    "x2" is taken as the sum of two such numbers, in two products, after which a 16-bit result is about a quarter closer to
+    float64; "auto" is "x2" where a product has at most 16 rows, so that reading memory takes the time (decoding), else "x1".
+    ``strict_rounding=True`` inserts and moves no conversion at all: such products are computed in float32.
+
     Raises UnsupportedProgram for what cannot be compiled, VerificationError (with ``.report``) where a proof fails that
     the request depends on. A fusion that is not proved costs a pass, and is no error.
     """
     if not isinstance(program, Program):
         raise TypeError(f"compile takes an nv.Program, got {type(program).__name__}: use nv.Program.from_te(...)")
+    if operands not in OPERANDS:
+        raise ValueError(f"operands is {operands!r}: one of {', '.join(OPERANDS)}")
     wanted = schedule_of(schedule, program)
     target = check_target(target) if target else gpu_target() or INTERPRET
     prover = Prover(Cache.open())
@@ -137,7 +146,7 @@ def compile(
         configs: dict[str, tuple[str, ...]] = {}
     else:
         runner = None
-        tiles = lower(verified, target, strict_rounding)
+        tiles = lower(verified, target, Conversions(strict_rounding, operands))
         emitted = emit(program, tiles, target, definition, first_line, loops.passes, wanted.splits, wanted.split_size)
         source, roundings, configs = emitted.source, tiles.roundings, emitted.configs
         if verify:

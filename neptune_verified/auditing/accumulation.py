@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from neptune_verified.auditing.formats import FORMATS, ROUNDINGS
 from neptune_verified.ir.expr import Expr, Op, Reduce, subterms
@@ -19,17 +20,33 @@ from neptune_verified.ir.loops import LoopProgram
 _STREAM = re.compile(r"BLOCK_X\d+")
 #: Of Triton's interpreter (3.6 to 3.9); GPUs round to the nearest number.
 TRUNCATED = frozenset({"bfloat16"})
-_OPERAND = re.compile(r"(\w+): an operand of a dot is rounded to (\w+)")
+_OPERAND = re.compile(r"(\w+): an operand of a dot is (?:rounded to|taken as the sum of (?P<two>two)) (\w+)")
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A factor that becomes a number of a 16-bit type, or (``twice``) the sum of two, in two products."""
+
+    dtype: str
+    twice: bool = False
+
+
+class OperandError(NamedTuple):
+    """Of a factor that is rounded; ``products``: how many are added for one."""
+
+    relative: float
+    absolute: float
+    products: int
 
 
 @dataclass(frozen=True)
 class Accumulation:
     """``repairs``: for each carried reduction, the roundings of one repair. ``tiles``: the least and the greatest length
-    of a tile. ``operands``: reduced extents -> the 16-bit type to which a factor of such a sum is rounded."""
+    of a tile. ``operands``: reduced extents -> what becomes of a factor of such a sum."""
 
     repairs: Mapping[str, float] = field(default_factory=dict)
     tiles: tuple[int, int] = (1, 1)
-    operands: Mapping[tuple[Expr, ...], str] = field(default_factory=dict)
+    operands: Mapping[tuple[Expr, ...], Operand] = field(default_factory=dict)
     #: Types to which the target cuts digits off instead of rounding.
     truncated: frozenset[str] = frozenset()
 
@@ -48,9 +65,14 @@ class Accumulation:
         steps = -(-n // low) + 1
         return min(n, high) + 2 * steps * (1 + self.repairs[stage])
 
-    def rounded(self, e: Reduce) -> str | None:
-        """The 16-bit type to which the factors of this sum are rounded; None if they are not."""
-        return self.operands.get(tuple(a.extent for a in e.axes))
+    def operand_error(self, e: Reduce) -> OperandError | None:
+        """Of the factors of this sum; None if none is rounded. The second of two numbers has the error of the first for its
+        size."""
+        found = self.operands.get(tuple(a.extent for a in e.axes))
+        if found is None:
+            return None
+        u, tiny = self.roundoff(found.dtype), FORMATS[found.dtype].tiny
+        return OperandError(u * u, tiny, 2) if found.twice else OperandError(u, tiny, 1)
 
 
 def accumulation_of(loops: LoopProgram, source: str, roundings: Iterable[str]) -> Accumulation:
@@ -62,12 +84,14 @@ def accumulation_of(loops: LoopProgram, source: str, roundings: Iterable[str]) -
     }
     carried = {c.name: c.value for c in every}
     bodies = {s.name: s.body for s in loops.program.stages if isinstance(s.body, Reduce)}
-    operands: dict[tuple[Expr, ...], str] = {}
+    operands: dict[tuple[Expr, ...], Operand] = {}
     for text in roundings:
         found = _OPERAND.match(text)
         e = found and (bodies.get(found[1]) or carried.get(found[1]))
         if found and isinstance(e, Reduce):
-            operands[tuple(a.extent for a in e.axes)] = found[2]
+            key, new = tuple(a.extent for a in e.axes), Operand(found[3], found["two"] is not None)
+            if key not in operands or operands[key].twice:  # the larger error, where kernels differ
+                operands[key] = new
     truncated = TRUNCATED if re.search(r'^TARGET = "interpret"$', source, re.MULTILINE) else frozenset[str]()
     return Accumulation(repairs, tiles_of(source), operands, truncated)
 

@@ -165,10 +165,9 @@ class Exact(Arithmetic):
         if self.accumulation is None:
             return Value(x)
         size, d = v.x.abs(), v.d
-        operand = self.accumulation.rounded(e)
+        operand = self.accumulation.operand_error(e)
         if operand:  # what is rounded for a product is rounded for this sum too
-            f = FORMATS[operand]
-            own = torch.where(v.x == 0, 0.0, size * (copies(e.body) * self.accumulation.roundoff(operand)) + f.tiny)
+            own = torch.where(v.x == 0, 0.0, size * (copies(e.body) * operand.relative) + operand.absolute)
             d = own if d is None else d + own
         error = size.sum(dims) * (self.depth(stage, n) * FORMATS[wide(e.dtype)].roundoff)
         if d is not None:
@@ -183,18 +182,18 @@ class Exact(Arithmetic):
             return Value(x)
         sizes = [f.x.abs() for f in factors]
         grown = list(sizes)
-        target = self.accumulation.rounded(e)
+        operand = self.accumulation.operand_error(e)
         for k, (p, f) in enumerate(zip(parts, factors, strict=True)):
             if f.d is not None:
                 grown[k] = grown[k] + f.d
             own = isinstance(p, Op) and p.name == "cast" and p.args[0].dtype in NARROW
-            if target and not own:  # itself, or, where no other factor has 16 bits, by its use in a product that has
-                narrow = copies(p) * self.accumulation.roundoff(target)
-                grown[k] = grown[k] + torch.where(f.x == 0, 0.0, sizes[k] * narrow + FORMATS[target].tiny)
+            if operand and not own:  # itself, or, where no other factor has 16 bits, by its use in a product that has
+                error = sizes[k] * (copies(p) * operand.relative) + operand.absolute
+                grown[k] = grown[k] + torch.where(f.x == 0, 0.0, error)
         plain = torch.einsum(equation, *sizes) * times
         d = (torch.einsum(equation, *grown) * times - plain).clamp(min=0.0)
         n = math.prod(self.lengths.integer(a.extent) for a in e.axes)
-        steps = self.depth(stage, n) + len(parts)
+        steps = self.depth(stage, n) * (operand.products if operand else 1) + len(parts)
         carried = FORMATS[wide(e.dtype)]
         d = (
             d + plain * (steps * carried.roundoff) + torch.where(plain == 0, 0.0, n * carried.tiny)

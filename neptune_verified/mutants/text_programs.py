@@ -34,6 +34,7 @@ from neptune_verified.mutants.programs import (
 )  # fmt: skip
 from neptune_verified.proofs.kernel import Prover, verify
 from neptune_verified.schedule import Schedule, with_splits
+from neptune_verified.tile.contract import Conversions
 from neptune_verified.tile.emit import emit
 from neptune_verified.tile.lower import lower
 
@@ -101,6 +102,11 @@ def causal() -> Program:
 
 def half() -> Program:
     return _product("float16", "half", False)
+
+
+def twice() -> Program:
+    """Weights as the sum of two float16 numbers."""
+    return _product("float16", "twice", True)
 
 
 def masked_logsumexp() -> Program:
@@ -230,11 +236,14 @@ def packed_decode() -> Program:
 
 #: Programs with split-K kernels.
 SPLIT_PROGRAMS = frozenset({"split_softmax", "split_logsumexp", "split_passes", "packed_decode"})
+#: What becomes of float32 operands of products, where it is not the default.
+OPERANDS = {"twice": "x2"}
 TEXT_PROGRAMS: dict[str, Callable[[], Program]] = {
     f.__name__: f
     for f in (
         causal,
         half,
+        twice,
         softmax,
         masked_logsumexp,
         scaled_norm,
@@ -281,7 +290,8 @@ def text_base(name: str) -> TextBase:
         assert not failed
     verified = verify(loops, _PROVER)
     definition = program_hash(program, SEMANTICS_VERSION)
-    emitted = emit(program, lower(verified, TARGET), TARGET, definition, "# a kernel to edit", loops.passes)
+    tiles = lower(verified, TARGET, Conversions(operands=OPERANDS.get(name, "auto")))
+    emitted = emit(program, tiles, TARGET, definition, "# a kernel to edit", loops.passes)
     return TextBase(name, program, loops, small_tiles(emitted.source, name in EVEN))
 
 

@@ -15,6 +15,7 @@ from neptune_verified.ir.kinds import KindAnalysis
 from neptune_verified.ir.loops import Nest, output_expr, term
 from neptune_verified.ir.program import Program
 from neptune_verified.tile.blocks import blocked_axes, pack, padded
+from neptune_verified.tile.contract import Conversions
 from neptune_verified.tile.htile import (
     Assign,
     Statement,
@@ -40,9 +41,9 @@ class TileBuilder:
     """Axes are brought into the kernel's order; a value goes into the innermost scope that it needs."""
 
     def __init__(
-        self, program: Program, nest: Nest, interpreted: bool, strict: bool, roundings: dict[str, None]
+        self, program: Program, nest: Nest, interpreted: bool, conversions: Conversions, roundings: dict[str, None]
     ) -> None:
-        self.program, self.strict, self.roundings = program, strict, roundings
+        self.program, self.conversions, self.roundings = program, conversions, roundings
         self.nest, self.packing = pack(nest)
         self.interpreted = interpreted
         self.kinds = KindAnalysis(program)

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from neptune_verified.errors import UnsupportedProgram
 from neptune_verified.ir.expr import (
+    INF,
     INTS,
     REDUCERS,
     Axis,
@@ -163,7 +164,7 @@ class TileExpressions(TileBuilder):
     def _reduce_axes(self, reducer: str, axes: tuple[Axis, ...], body: Expr, dtype: str) -> Value:
         """Over whole axes: the last one by a contraction if possible, the others one by one."""
         if len(axes) == 1:
-            contraction = self._contraction(reducer, axes[0], body)
+            contraction = self.contraction(reducer, axes[0], body)
             if contraction is not None:
                 return self.cast(
                     self.permute(self.dot(contraction, None), self.sorted((contraction.m, contraction.n))), dtype
@@ -182,7 +183,7 @@ class TileExpressions(TileBuilder):
             outer.body.append(loop)
         self.scopes.append(Scope(loops[-1].body, frozenset(looped), frozenset({acc.name})))
         self.levels.clear()
-        contraction = self._contraction(e.reducer, last, e.body) if not whole else None
+        contraction = self.contraction(e.reducer, last, e.body) if not whole else None
         if contraction is not None:
             dims = (contraction.m, contraction.n)
             new = self.permute(self.dot(contraction, self.permute(acc, dims)), acc.axes)
@@ -232,36 +233,52 @@ class TileExpressions(TileBuilder):
         rest = tuple(x for x in axes if x is not a)
         return self.assign("reduce", (value,), value.dtype, axes=rest, attr=(reducer, axes.index(a)))
 
-    def _contraction(self, reducer: str, k: Axis, body: Expr) -> Contraction | None:
+    def contraction(self, reducer: str, k: Axis, body: Expr) -> Contraction | None:
         if reducer != "sum" or body.dtype == "float64":
             return None
-        found = find_contraction(body, k, self.is_tile, self.strict)
+        found = find_contraction(body, k, self.is_tile, self.conversions.strict)
         if found is not None and not all(self.wide_enough(a) for a in (found.m, k, found.n)):
             return None
         return found
+
+    def carried_contraction(self, reducer: str, k: Axis, body: Expr) -> Contraction | None:
+        """Of a sum that the loop carries: an operand may be taken as two numbers."""
+        found = self.contraction(reducer, k, body)
+        if found is None or not self.conversions.doubles(self.lane_count(found.rows)):
+            return found
+        return found.doubled(body)
+
+    def lane_count(self, a: Axis) -> int | None:
+        """Lanes of a whole or packed axis; None for one that is cut into tiles."""
+        if self.packing is not None and a is self.packing.axis:
+            return self.packing.lanes
+        return None if a in self.blocked or a in self.stream_tiles or a in self.looped else padded(a)
 
     def wide_enough(self, a: Axis) -> bool:
         """At least 16 lanes: cut axes always get blocks of 16 or more where they are part of a dot."""
         return a in self.blocked or a in self.stream_tiles or a in self.looped or padded(a) >= 16
 
     def dot(self, c: Contraction, acc: Value | None) -> Value:
-        a = self._operand(c.a, c.a_dtype, (c.m, c.k), c.k, c.a_is_load)
-        b = self._operand(c.b, c.b_dtype, (c.k, c.n), c.k, c.b_is_load)
         for text in c.roundings:
             self.note(text)
         self.dots[(c.m, c.k, c.n)] = None
         self.note_width((c.m, c.n))
-        args = (a, b) if acc is None else (a, b, acc)
-        return self.assign("dot", args, "float32", axes=(c.m, c.n), attr=("ieee",), scope=None)
+        for part in ("high", "low") if c.twice else ("",):
+            a = self._operand(c.a, c.a_dtype, (c.m, c.k), c.k, c.a_is_load, part if c.rows is c.m else "")
+            b = self._operand(c.b, c.b_dtype, (c.k, c.n), c.k, c.b_is_load, part if c.rows is c.n else "")
+            args = (a, b) if acc is None else (a, b, acc)
+            acc = self.assign("dot", args, "float32", axes=(c.m, c.n), attr=("ieee",), scope=None)
+        assert acc is not None
+        return acc
 
-    def _operand(self, e: Expr, dtype: str, dims: tuple[Axis, Axis], k: Axis, is_load: bool) -> Value:
+    def _operand(self, e: Expr, dtype: str, dims: tuple[Axis, Axis], k: Axis, is_load: bool, part: str) -> Value:
         """An operand with dimensions ``dims``; lanes of ``k`` out of range are 0 (a masked load gives 0 already).
 
         So are those that count for no row, in an operand that has no rows: 0 times what stands there may be NaN."""
         masked = frozenset() if self.counts is None else self.counts.free
         alive = None if masked & (set(dims) - {k}) else self.some_row_counts(k)
         self.alive = alive if is_load and self.shared else None
-        loaded = self.narrow(e, dtype)
+        loaded = self._half(e, dtype, part) if part else self.narrow(e, dtype)
         self.alive = None
         value = self.broadcast(loaded, self.sorted(dims))
         if alive is not None and loaded.name not in self.guarded:
@@ -275,6 +292,18 @@ class TileExpressions(TileBuilder):
             lane = self.align(self.lane(k), value.axes)
             value = self.assign("op", (lane, value, zero), value.dtype, axes=value.axes, attr=("select",))
         return self.permute(self.cast(value, dtype), dims)
+
+    def _half(self, e: Expr, dtype: str, part: str) -> Value:
+        """The nearest number of type ``dtype``, or what it leaves: 0 where it overflows, so that infinities stay."""
+        value = self.lower(e)
+        high = self.cast(value, dtype)
+        if part == "high":
+            return high
+        near = self.cast(high, value.dtype)
+        infinite, zero = (self.lower(const(x, value.dtype)) for x in (INF, 0))
+        finite = self.elementwise("lt", (self.elementwise("abs", (near,), value.dtype), infinite), "bool")
+        rest = self.elementwise("sub", (value, near), value.dtype)
+        return self.cast(self.elementwise("select", (finite, rest, zero), value.dtype), dtype)
 
 
 def without_widening(e: Expr, dtype: str) -> Expr:

@@ -28,7 +28,7 @@ from neptune_verified.ir.split import split_form
 from neptune_verified.proofs.kernel import VerifiedProgram
 from neptune_verified.tile.blocks import padded
 from neptune_verified.tile.builder import Scope
-from neptune_verified.tile.contract import SIXTEEN, Contraction
+from neptune_verified.tile.contract import SIXTEEN, Contraction, Conversions
 from neptune_verified.tile.expressions import TileExpressions, number_of, without_widening
 from neptune_verified.tile.htile import (
     Assign,
@@ -52,7 +52,7 @@ from neptune_verified.tile.masks import Mask, assume
 from neptune_verified.tile.passes import EVERYTHING, LoopPlan, mask_of, owned, plan, program_scalars
 
 
-def lower(verified: VerifiedProgram, target: str = "", strict_rounding: bool = False) -> TileProgram:
+def lower(verified: VerifiedProgram, target: str = "", conversions: Conversions | None = None) -> TileProgram:
     """The tile program; ``target`` matters only where Triton's interpreter lacks bfloat16 arithmetic.
 
     Raises UnsupportedProgram, naming the construct, where a program has no tile form."""
@@ -60,7 +60,7 @@ def lower(verified: VerifiedProgram, target: str = "", strict_rounding: bool = F
     roundings: dict[str, None] = {}
 
     def build(program: Program, nest: Nest) -> TileKernel:
-        return _Kernel(program, nest, target == "interpret", strict_rounding, roundings).build()
+        return _Kernel(program, nest, target == "interpret", conversions or Conversions(), roundings).build()
 
     kernels = []
     for nest in loops.nests:
@@ -221,21 +221,21 @@ class _Kernel(TileExpressions):
         """Some reduction of the pass, its own or one in a term, is a matrix product."""
         for c in p.carried:
             body = term(self.nest, p, c)
-            if self._contraction(c.value.reducer, p.stream[-1], body):
+            if self.contraction(c.value.reducer, p.stream[-1], body):
                 return True
             inner = [x for x in subterms(body) if isinstance(x, Reduce) and len(x.axes) == 1]
-            if any(self._contraction(x.reducer, x.axes[0], x.body) for x in inner):
+            if any(self.contraction(x.reducer, x.axes[0], x.body) for x in inner):
                 return True
         return False
 
     def _find_roundings(self, terms: list[Expr], axis: Axis) -> None:
         for e in terms:
             for reduction in [x for x in subterms(e) if isinstance(x, Reduce) and len(x.axes) == 1]:
-                self._note_rounding(self._contraction(reduction.reducer, reduction.axes[0], reduction.body))
-            self._note_rounding(self._contraction("sum", axis, e))
+                self._note_rounding(self.contraction(reduction.reducer, reduction.axes[0], reduction.body))
+            self._note_rounding(self.carried_contraction("sum", axis, e))
 
     def _note_rounding(self, c: Contraction | None) -> None:
-        for e, dtype in ((c.a, c.a_dtype), (c.b, c.b_dtype)) if c is not None and c.roundings else ():
+        for e, dtype in ((c.a, c.a_dtype), (c.b, c.b_dtype)) if c is not None and c.rounded and not c.twice else ():
             if e.dtype != dtype and without_widening(e, dtype) is e:
                 self.rounded[e] = dtype
 
@@ -252,7 +252,7 @@ class _Kernel(TileExpressions):
         new = Value(c.new.name, self.sorted(c.axes), wide(c.value.dtype))
         body = self._term(p, c)
         axis = p.stream[-1]
-        contraction = self._contraction(c.value.reducer, axis, body)
+        contraction = self.carried_contraction(c.value.reducer, axis, body)
         leaks = not self.given and self.mask.reaches(body, axis)
         self.counts = self.mask.predicate if leaks else None
         if contraction is not None:

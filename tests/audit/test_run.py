@@ -12,8 +12,11 @@ import pytest
 import torch
 
 import neptune_verified as nv
+from neptune_verified.auditing.accumulation import Operand, accumulation_of
 from neptune_verified.auditing.result import KERNEL, UNFUSED
 from neptune_verified.cli import read_definition
+from neptune_verified.ir.expr import Reduce
+from tests.accepted.products import products
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -187,7 +190,6 @@ def test_llvm_is_audited_too() -> None:
 
 def test_the_interpreter_cuts_off_the_digits_of_bfloat16() -> None:
     """Triton's interpreter truncates where a GPU rounds: twice the error, which is within the bound on that target alone."""
-    from neptune_verified.auditing.accumulation import accumulation_of
 
     program, _ = read_definition(f"{EXAMPLES}/attention.py:attention", {"H": 1, "D": 16, "dtype": "bfloat16"})
     kernel = nv.compile(program, "interpret")
@@ -201,3 +203,25 @@ def test_the_interpreter_cuts_off_the_digits_of_bfloat16() -> None:
     other = kernel.source.replace('TARGET = "interpret"', 'TARGET = "cuda:90"')
     assert accumulation_of(kernel.loops, other, ()).roundoff("bfloat16") == 2.0**-8
     assert accumulation_of(kernel.loops, kernel.source, ()).roundoff("bfloat16") == 2.0**-7
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_bound_knows_operands_that_are_two_numbers(dtype: str) -> None:
+    """Of sums of products in float32: the bound falls with the error, and an error of one number's size is above it."""
+    given = [torch.rand(5, 70), torch.rand(70, 16).to(getattr(torch, dtype))]
+    worst = {}
+    for operands in ("x1", "x2"):
+        result = nv.audit(nv.compile(products(dtype), "interpret", operands=operands), given)
+        (worst[operands],) = result.worst
+        assert result.ok and result.samples[0].worst[0].of_bound < 1
+    bound = worst["x2"].bound
+    assert bound is not None and 2 * bound < worst["x1"].error
+
+
+def test_of_kernels_that_differ_the_larger_error_counts() -> None:
+    p = products("float16")
+    extents = tuple(a.extent for s in p.stages if isinstance(s.body, Reduce) for a in s.body.axes)
+    one, two = (nv.compile(p, "interpret", operands=o).roundings for o in ("x1", "x2"))
+    loops = nv.compile(p, "interpret").loops
+    for roundings, twice in (((*one, *two), False), ((*two, *one), False), (two, True), (one, False)):
+        assert accumulation_of(loops, "", roundings).operands == {extents: Operand("float16", twice)}

@@ -43,13 +43,13 @@ from neptune_verified.ir.expr import (
     var,
 )
 from neptune_verified.ir.kinds import EXTENDED, NINF, TRUTH, UNDEF, KindAnalysis, Kinds
-from neptune_verified.ir.loops import Pass
+from neptune_verified.ir.loops import Carried, Pass
 from neptune_verified.proofs.text.findings import Unproved
 from neptune_verified.proofs.text.integers import Facts, both, within, zero
 from neptune_verified.proofs.text.match import Matcher
 from neptune_verified.proofs.text.reader import Reading
 from neptune_verified.proofs.text.states import States, combined, tile_reduction
-from neptune_verified.proofs.text.unseen import check_unseen
+from neptune_verified.proofs.text.unseen import Update, check_unseen, contributions
 from neptune_verified.proofs.text.values import Carry, Loop, opened
 
 
@@ -140,6 +140,8 @@ class Claims:
         self.skipping: list[str] = []
         #: Values with a mask, of which it was shown that positions that every row masks are not looked at.
         self.unseen: list[str] = []
+        #: Sums of products of which an operand is taken as two numbers of a 16-bit type.
+        self.doubled: dict[str, str] = {}
 
     # -- where the two sides meet --------------------------------------------------------------------------
 
@@ -377,9 +379,7 @@ class Claims:
         index = axis("tile", last.step)
         at[a] = op("add", last.symbol, index) if last.step > 1 else last.symbol
         inside += within(at[a], *self.states.span(p, a, at))
-        g, neutral = self.states.term(p, c, at), self.states.neutral(c)
-        local = tile_reduction(c.value.reducer, both(*inside), g, neutral, index)
-        wanted = combined(c.value.reducer, self.states.step(p, c, at), local)
+        neutral = self.states.neutral(c)
         m.inside = tuple(loop.number for loop in loops)
         condition, update = self.update(loops, end)
         if condition is not None:
@@ -387,13 +387,28 @@ class Claims:
                 self.left_alone(m, claim, loops, at, condition)
             facts.add(condition)
         update = opened(update, carry.shape, lanes_)
+        wanted = self.states.step(p, c, at)
+        terms = self.terms(p, c, at, len(contributions(m, update)))
+        for g in terms:
+            local = tile_reduction(c.value.reducer, both(*inside), g, neutral, index)
+            wanted = combined(c.value.reducer, wanted, local)
         m.require(update, wanted, f"{claim.name} after a tile", loops[-1].line)
         rows = self.at_position(m, claim, loops[-1], at)
         m.blame = (-1, "O9", "")
-        found = check_unseen(m, c, self.states.term(p, c, at), neutral, update, rows.position, rows.rows)
+        seen = Update(update, len(terms))
+        found = check_unseen(m, c, self.states.term(p, c, at), neutral, seen, rows.position, rows.rows)
         if found is None:
             raise Unproved(m.blame[1], m.blame[2], loops[-1].line)
         self.unseen += [claim.name] if found else []
+
+    def terms(self, p: Pass, c: Carried, at: Mapping[Axis, Expr], count: int) -> tuple[Expr, ...]:
+        """What one element contributes, in as many parts as the text adds: the term, or the two halves of a product."""
+        halves = self.states.halves(p, c, at) if count == 2 else None
+        if halves is None:
+            return (self.states.term(p, c, at),)
+        dtype, *parts = halves
+        self.doubled[c.name] = dtype
+        return tuple(parts)
 
     def at_position(self, m: Matcher, claim: Claim, last: Loop, at: dict[Axis, Expr]) -> Position:
         """One element of the tile, in the range of its axis; ``at`` gets its index."""

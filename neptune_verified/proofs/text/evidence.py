@@ -57,5 +57,6 @@ def covers(k: KernelProof, id_: str) -> str:
             return f"{outputs}: what is stored is the loop program's output, for all lengths"
         case _:
             rounded = f"; operands of products rounded to {', '.join(k.rounded)}" if k.rounded else ""
+            rounded += "".join(f"; an operand of {name} taken as two {dtype} numbers" for name, dtype in k.doubled)
             order = f"; summed by tiles and trees: {', '.join(k.reordered)}" if k.reordered else ""
             return f"float conversions are the definition's{rounded}{order}"

@@ -43,7 +43,8 @@ _ROUNDED = ("sum", "prod", "logaddexp")
 class KernelProof:
     """What was established of one kernel at one configuration, for the report. ``carried``: values of loops that were
     shown to be the loop program's; ``skipping``: those for which elements are skipped; ``unseen``: those that have a mask;
-    ``rounded``: types to which operands of products are rounded; ``reordered``: float reductions by tiles and trees."""
+    ``rounded``: types to which operands of products are rounded; ``doubled``: values, with the types of which an operand is
+    taken as two numbers; ``reordered``: float reductions by tiles and trees."""
 
     kernel: str
     config: str
@@ -54,6 +55,7 @@ class KernelProof:
     skipping: tuple[str, ...]
     unseen: tuple[str, ...]
     rounded: tuple[str, ...]
+    doubled: tuple[tuple[str, str], ...]
     reordered: tuple[str, ...]
 
 
@@ -189,6 +191,7 @@ class _KernelProof:
             tuple(dict.fromkeys(claims.skipping)),
             tuple(dict.fromkeys(claims.unseen)),
             rounded,
+            tuple(sorted(claims.doubled.items())),
             tuple(c.name for c in self.nest.carried() if c.value.reducer in _ROUNDED and c.value.dtype in FLOATS),
         )
 

@@ -2,8 +2,8 @@
 
 A carried value is read as ``@old:NAME`` (before a tile), ``@new:NAME`` (after it) and ``@fin:NAME`` (after its pass), at one
 index for each axis that it is carried over. A value of a 16-bit type is carried in float32 and rounded where it is read;
-that, and the operands of a product that are rounded to the 16-bit type of the other operand, are the roundings that are
-inserted (DESIGN.md section 4), and listed.
+that, and the operands of a product that are rounded to the 16-bit type of the other operand, or taken as the sum of two
+numbers of that type, are the conversions that are inserted (DESIGN.md section 4), and listed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from neptune_verified.ir.expr import (
+    INF,
     REDUCERS,
     Axis,
     Const,
@@ -91,8 +92,27 @@ class States:
 
     def term(self, p: Pass, c: Carried, at: Indices) -> Expr:
         """G at one element; ``at`` gives the stream axes too."""
-        g = self._read(self._round(term(self.nest, p, c)), p, at, widened=False)
+        return self._term(term(self.nest, p, c), p, c, at)
+
+    def _term(self, g: Expr, p: Pass, c: Carried, at: Indices) -> Expr:
+        g = self._read(self._round(g), p, at, widened=False)
         return op("cast", g, dtype=wide(c.value.dtype)) if c.value.dtype in SIXTEEN else g
+
+    def halves(self, p: Pass, c: Carried, at: Indices) -> tuple[str, Expr, Expr] | None:
+        """A summed product of a float32 number and an exact widening of a 16-bit one, as the sum of two: with the nearest
+        number of that type, and with the nearest to what it leaves (nothing, where it overflows)."""
+        g = term(self.nest, p, c)
+        if c.value.reducer != "sum" or c.value.dtype != "float32" or not (isinstance(g, Op) and g.name == "mul"):
+            return None
+        narrow = [x for x in g.args if isinstance(x, Op) and _widening(x)]
+        if len(narrow) != 1:
+            return None
+        dtype, (e,) = narrow[0].args[0].dtype, (x for x in g.args if x is not narrow[0])
+        high = _near(e, dtype)
+        finite = op("lt", op("abs", high), const(INF, "float32"))
+        low = _near(op("select", finite, op("sub", e, high), const(0, "float32")), dtype)
+        first, second = (self._term(substitute(g, {e: x}), p, c, at) for x in (high, low))
+        return dtype, first, second
 
     def step(self, p: Pass, c: Carried, at: Indices) -> Expr:
         """H at the accumulator itself."""
@@ -141,6 +161,10 @@ def flattened(e: Expr) -> list[Expr]:
     if isinstance(e, Op) and e.name == "mul":
         return flattened(e.args[0]) + flattened(e.args[1])
     return [e]
+
+
+def _near(e: Expr, dtype: str) -> Expr:
+    return op("cast", op("cast", e, dtype=dtype), dtype="float32")
 
 
 def _product(factors: list[Expr]) -> Expr:

@@ -8,6 +8,7 @@ neutral element too, and without a look at the inputs there: 0 times what was lo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from neptune_verified.ir.expr import Expr, Op, Reduce, Size, subterms
 from neptune_verified.ir.loops import Carried
@@ -33,10 +34,18 @@ def masks(m: Matcher, g: Expr, neutral: Expr) -> list[tuple[Expr, bool]]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The text's new value, in which that many reductions are combined with the old one."""
+
+    value: Expr
+    contributions: int
+
+
 def check_unseen(
-    m: Matcher, c: Carried, g: Expr, neutral: Expr, update: Expr, position: Size, rows: dict[Size, tuple[Expr, ...]]
+    m: Matcher, c: Carried, g: Expr, neutral: Expr, update: Update, position: Size, rows: dict[Size, tuple[Expr, ...]]
 ) -> bool | None:
-    """Is every contribution in ``update`` (the text's new value) unseen where all rows mask it? ``position`` is the lane
+    """Is every contribution in ``update`` unseen where all rows mask it? ``position`` is the lane
     of the stream, in its range; ``rows``: the lanes of the value with what makes them rows of the definition. None if not;
     else whether the term has a mask at all."""
     found = masks(m, g, neutral)
@@ -47,25 +56,24 @@ def check_unseen(
             return None
         everywhere = Everywhere(own[0], condition, truth, rows[own[0]]) if own else None
         with m.facts.case((condition, truth)), m.unseen(position, everywhere):
-            body = contribution(m, update, position)
-            if body is None:
+            reductions = contributions(m, update.value)
+            if len(reductions) != update.contributions:
                 m.differ("O9", f"{c.name}: what a tile contributes cannot be told")
                 return None
-            if not m.quietly(body, neutral):
-                m.differ("O9", f"{c.name}: inputs are used at positions that are masked for every row")
-                return None
+            for x in reductions:
+                if not m.quietly(m.opened_reduction(x, position), neutral):
+                    m.differ("O9", f"{c.name}: inputs are used at positions that are masked for every row")
+                    return None
     return bool(found)
 
 
-def contribution(m: Matcher, update: Expr, position: Expr) -> Expr | None:
-    """What one lane of the stream contributes to the reduction over the tile."""
+def contributions(m: Matcher, update: Expr, combine: str = "") -> list[Reduce]:
+    """What a tile contributes to a value: the reductions that ``update`` combines, one by one, with what was there."""
     e = m.head(update)
     while isinstance(e, Op) and e.name == "cast":
         e = m.head(e.args[0])
-    parts = [m.head(x) for x in e.args] if isinstance(e, Op) else [e]
-    for x in parts:
-        while isinstance(x, Op) and x.name == "cast":
-            x = m.head(x.args[0])
-        if isinstance(x, Reduce):
-            return m.opened_reduction(x, position)
-    return None
+    if isinstance(e, Reduce):
+        return [e]
+    if isinstance(e, Op) and combine in ("", e.name):
+        return [x for a in e.args for x in contributions(m, a, e.name)]
+    return []
