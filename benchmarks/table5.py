@@ -5,7 +5,7 @@
 
 RMS error against float64, unfused; in fp16. Two kinds of inputs: activations of the BERT that the tests use (its heads of
 64; layers and pairs of sequences are stacked to reach the operator's heads), and standard normal numbers at the operator's
-own heads of 128 and --length. Neptune's column is from its paper: activations of other models, for orientation.
+own heads of 128 and --length. "x2" is the same kernel with `operands="x2"`, where that is not the default. Neptune's column is from its paper: activations of other models, for orientation.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ OPERATORS: dict[str, tuple[int, int, tuple[float, float, float]]] = {
 }
 PEERS = ("flex", "cudnn", "flash")
 ACTIVATIONS = "activations.pt"
+TWICE = "x2"
 
 
 # ----------------------------------------------------------------------------------------------------------- build
@@ -54,6 +55,9 @@ def build(options: argparse.Namespace) -> int:
             program, _ = read_definition(f"{ROOT}/examples/operators.py:{name}", {"H": H, "Hk": Hk, "D": D})
             kernel = nv.compile(program, options.target)
             print(kernel.save(options.out / f"{name}-{D}"), flush=True)
+            twice = nv.compile(program, options.target, operands=TWICE)
+            if twice.source != kernel.source:
+                print(twice.save(options.out / f"{name}-{D}-{TWICE}"), flush=True)
     return 0
 
 
@@ -97,6 +101,7 @@ def samples(name: str, H: int, Hk: int, stacks: list[dict[str, Any]]) -> Iterato
 def run(options: argparse.Namespace) -> int:
     import torch
 
+    import neptune_verified as nv
     from neptune_verified.auditing.peers import load_peers
     from neptune_verified.auditing.run import audit
 
@@ -108,6 +113,8 @@ def run(options: argparse.Namespace) -> int:
             if not folder.is_dir():
                 continue
             peers = load_peers(list(options.peers), ROOT / "examples" / "peers.py", name, {})
+            if (twice := folder.with_name(f"{folder.name}-{TWICE}")).is_dir():
+                peers[TWICE] = nv.load(twice)
             sizes = {"B": 1, "N": options.length} | ({"M": options.length} if name.startswith("pf_") else {})
             given = (
                 {"inputs": list(samples(name, H, Hk, stacks))}
@@ -131,7 +138,7 @@ def row(name: str, kind: str, result: Any) -> dict[str, Any]:
     totals = {c: result.total(c, "o") for c in result.contestants}
     known = {c: t for c, t in totals.items() if t.compared}
     beside = {}
-    for c in known.keys() - {KERNEL, UNFUSED}:
+    for c in known.keys() - {KERNEL, UNFUSED, TWICE}:
         both = [s.name for s in result.samples if c in s.statistics]
         beside[c] = result.total(KERNEL, "o", *both).rms / known[c].rms
     return {
