@@ -35,11 +35,13 @@ class Fault(Exception):
 
 @dataclass(frozen=True)
 class How:
-    """The form in which a kernel runs: its stream tiles (0: as written), its configuration, the number of splits."""
+    """The form in which a kernel runs: its stream tiles (0: as written), its configuration, the number of splits, and what
+    becomes of operands of products."""
 
     tile: int = 0
     config: str | None = None
     splits: int = 0
+    operands: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,11 @@ def compiled(program: nv.Program, compile: Compile | None = None, **how: Any) ->
         return Judged("refused", why=str(e))
 
 
+def operands_of(spec: Spec) -> str:
+    """Of every second program, what is no default."""
+    return "x2" if int(digest(spec), 16) & 4 else "auto"
+
+
 def judge(spec: Spec, count: int, seed: int = 0, compile: Compile | None = None) -> Judged:
     """Compile ``spec`` and run it on ``count`` inputs. Raises Fault; other exceptions are errors of the compiler.
 
@@ -157,7 +164,7 @@ def judge(spec: Spec, count: int, seed: int = 0, compile: Compile | None = None)
         program = build(spec)
     except nv.UnsupportedProgram as e:
         return Judged("unsupported", why=str(e))
-    kernel = compiled(program, compile)
+    kernel = compiled(program, compile, operands=operands_of(spec))
     if isinstance(kernel, Judged):
         return kernel
     refusals = kernel.loops.refusals
@@ -200,18 +207,19 @@ def _plan(
     whole = with_tile(kernel, 0)
     configs = configurations(kernel)
     split: Any = None
+    how = How(operands=operands_of(spec))
     if int(digest(spec), 16) % 4 == 0:
-        split = compiled(program, compile, schedule=nv.Schedule("split-k"))
+        split = compiled(program, compile, schedule=nv.Schedule("split-k"), operands=how.operands)
     large = runs(program, stream_tile(kernel.source), count - count // 2, seed)
     few = runs(program, SMALL_TILE, count // 2, seed + 1)
     for k, run in enumerate(large):
         config = configs[k % len(configs)] if len(configs) > 1 and k % 3 == 0 else None
-        yield run, How(config=config), whole
+        yield run, replace(how, config=config), whole
     for k, run in enumerate(few):
         if isinstance(split, Kernel) and k % 2:
-            yield run, How(splits=(1, 2, 3, 5)[k // 2 % 4]), split
+            yield run, replace(how, splits=(1, 2, 3, 5)[k // 2 % 4]), split
         else:
-            yield run, How(SMALL_TILE), small
+            yield run, replace(how, tile=SMALL_TILE), small
 
 
 def _message(
@@ -221,10 +229,11 @@ def _message(
         found = _difference(program, kernel, candidate, how)
         return "" if found.underflow else found.text
 
-    small = with_tile(kernel, SMALL_TILE)
-    fewer_elements = _difference(program, small, arguments, How(SMALL_TILE)) if how == How() else Difference("")
+    small, shorter = with_tile(kernel, SMALL_TILE), replace(how, tile=SMALL_TILE)
+    whole = how == How(operands=how.operands)
+    fewer_elements = _difference(program, small, arguments, shorter) if whole else Difference("")
     if fewer_elements.text and not fewer_elements.underflow:
-        kernel, how = small, How(SMALL_TILE)
+        kernel, how = small, shorter
 
     fewer = shrunk(program, arguments, wrong)
     return paste(te_source(spec), program, fewer, _form(how), wrong(fewer) or text) + f"# first seen with {run}\n"
@@ -233,7 +242,8 @@ def _message(
 def _form(how: How) -> tuple[str, str]:
     """How the kernel is made, and how it is called."""
     schedule = ', schedule=nv.Schedule("split-k")' if how.splits else ""
-    made = [f'kernel = nv.compile(program, "interpret"{schedule})']
+    operands = f", operands={how.operands!r}" if how.operands != "auto" else ""
+    made = [f'kernel = nv.compile(program, "interpret"{schedule}{operands})']
     if how.tile:
         made.append(f"kernel = with_tile(kernel, {how.tile})")
     arguments = [f"{k}={v!r}" for k, v in (("config", how.config), ("splits", how.splits)) if v]
