@@ -5,7 +5,8 @@
 
 RMS error against float64, unfused; in fp16. Two kinds of inputs: activations of the BERT that the tests use (its heads of
 64; layers and pairs of sequences are stacked to reach the operator's heads), and standard normal numbers at the operator's
-own heads of 128 and --length. "x2" is the same kernel with `operands="x2"`, where that is not the default. Neptune's column is from its paper: activations of other models, for orientation.
+own heads of 128 and --length. "x2" is the same kernel with `operands="x2"`, where that is not the default. Neptune's column
+is from its paper: activations of other models, for orientation.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import typer
 
-from neptune_verified.tile.contract import OPERANDS
 from neptune_verified.user_files import UsageError, load_function, load_object, user_error
 
 app = typer.Typer(
@@ -110,7 +109,7 @@ def compile(
     strict_rounding: Annotated[bool, typer.Option(help="insert and move no float rounding")] = False,
     operands: Annotated[
         str,
-        typer.Option(metavar="|".join(OPERANDS), help="float32 operands of dots: rounded, or as two 16-bit numbers"),
+        typer.Option(metavar="auto|x1|x2", help="float32 operands of dots: rounded, or as two 16-bit numbers"),
     ] = "auto",
     schedule: Annotated[
         str | None,

@@ -68,8 +68,11 @@ class Text:
         return Edit(kind, _line(a), (self.put(a, self.text(b)), self.put(b, self.text(a))))
 
     def drop(self, kind: str, statement: ast.stmt, why: str = "") -> Edit:
-        """Without the statement, line and all."""
-        return Edit(kind, statement.lineno, (self.lines(statement, ""),), why)
+        """Without the statement, line and all; the only one of a block leaves ``pass``."""
+        blocks = (b for n in ast.walk(self.tree) for b in (getattr(n, "body", None), getattr(n, "orelse", None)))
+        alone = [statement] in (b for b in blocks if isinstance(b, list))
+        text = f"{' ' * statement.col_offset}pass\n" if alone else ""
+        return Edit(kind, statement.lineno, (self.lines(statement, text),), why)
 
     def lines(self, statement: ast.stmt, text: str) -> Part:
         """Whole lines of a statement replaced."""

@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from io import StringIO
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -213,7 +214,9 @@ def test_a_part_of_the_edits_is_refused(mutants: list[TextMutant], oracle: Oracl
         pytest.skip(NO_READER)
     refused = right_file_findings(read, QUICK)
     own = [m for m in mutants if m.program in QUICK and m.program not in refused]
-    chosen = own[:: len(own) // 60][:60]
+    by_group = {g: [m for m in own if m.group == g] for g in GROUPS}
+    turns = zip_longest(*(found[:: 1 + len(found) // 8] for found in by_group.values()))
+    chosen = [m for turn in turns for m in turn if m is not None][:60]
     assert len({m.group for m in chosen}) >= 12
     found = TextSummary(tuple(judge_text(m, read, oracle.ask) for m in chosen), {})
     Console(width=160).print(text_report(found, 0, True))
