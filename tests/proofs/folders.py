@@ -8,10 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from neptune_verified.ir.loops import LoopProgram
 from neptune_verified.ir.serialize import SEMANTICS_VERSION, loops_to_json, program_to_json
 from neptune_verified.proofs.certificate import certificate_to_json, definition_hash, make_certificate
 from neptune_verified.proofs.kernel import COVERAGE, VerifiedProgram
-from neptune_verified.proofs.text import TextProof, prove_text
+from neptune_verified.proofs.text import TextProof, TextRefused, prove_text
 from neptune_verified.report import Report
 from neptune_verified.tile.emit import emit
 from neptune_verified.tile.lower import lower
@@ -30,6 +33,26 @@ def emitted(verified: VerifiedProgram) -> tuple[str, TextProof]:
     definition = definition_hash(loops.program).removeprefix("sha256:")
     text = emit(loops.program, lower(verified, TARGET), TARGET, definition, f"# {COVERAGE}", loops.passes).source
     return text, prove_text(loops, text, TARGET, definition)
+
+
+@cache
+def _read(loops: LoopProgram, kernel: str, target: str) -> TextProof | TextRefused:
+    try:
+        return prove_text(loops, kernel, target)
+    except TextRefused as e:
+        return e
+
+
+def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``check`` remembers what it read: most edits leave kernel and loop program alone, and reading takes a second."""
+
+    def prove_once(loops: LoopProgram, kernel: str, target: str) -> TextProof:
+        found = _read(loops, kernel, target)
+        if isinstance(found, TextRefused):
+            raise found
+        return found
+
+    monkeypatch.setattr("neptune_verified.proofs.check.prove_text", prove_once)
 
 
 def whole(verified: VerifiedProgram) -> Report:

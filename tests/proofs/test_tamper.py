@@ -22,7 +22,7 @@ from neptune_verified.proofs.kernel import Proved, Refused, VerifiedProgram, req
 from neptune_verified.proofs.text import TextRefused
 from neptune_verified.proofs.verdict import RouteResult, Verdict
 from tests.definitions import attention, softmax
-from tests.proofs.folders import edit_json, write
+from tests.proofs.folders import edit_json, read_once, write
 from tests.proofs.tampering import NO_STREAM, RECORDS, TAMPERS, Tamper, seal
 
 PROGRAMS = {"attention": attention, "softmax": softmax, "masked_mean": programs.masked_mean}
@@ -33,6 +33,11 @@ CASES = [(t, p) for t in TAMPERS for p in PROGRAMS if p in (t.programs or PROGRA
 def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("saved")
     return {name: write(folder / name, verify(fuse(build()))) for name, build in PROGRAMS.items()}
+
+
+@pytest.fixture(autouse=True)
+def each_text_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_once(monkeypatch)
 
 
 def copy(saved: dict[str, Path], program: str, tmp_path: Path) -> Path:
@@ -136,7 +141,7 @@ def test_an_order_of_obligations(saved: dict[str, Path], tmp_path: Path) -> None
 # ------------------------------------------------------------------------------------------- consistent forgeries
 
 #: Wrong loop programs of the catalogue, each written with its own statements, scripts and hashes, all said to be proved.
-EVERY = 9
+EVERY = 13
 
 
 def mutants() -> list[tuple[str, LoopProgram]]:
