@@ -62,6 +62,7 @@ def _masked(s: Scope, term: str, reducer: str) -> str:
 def arbitrary_programs(draw: Any) -> Spec:
     """Anything of the language over rows of x [.., M, N] and y, w [N], v [N, 16], whatever comes of it."""
     s = scope(draw, (None, 8.0, 64.0, 1024.0))
+    s.dead = s.chance(20)
     elements = [_wrapped(element(s))]
     if s.chance(50):
         elements.append(s.pick(s.w, s.y)())

@@ -20,12 +20,14 @@ NEG_INF = 'nv.neg_inf("float32")'
 
 @dataclass
 class Scope:
-    """A program under construction. ``bound``: |x| <= bound is declared of every input, None for the defaults."""
+    """A program under construction. ``bound``: |x| <= bound is declared of every input, None for the defaults; ``dead``: x may
+    be -inf."""
 
     draw: Draw
     rows: tuple[tuple[str, str | int], ...]
     dtype: str
     bound: float | None
+    dead: bool = False
     inputs: dict[str, Input] = field(default_factory=dict)
     stages: list[Stage] = field(default_factory=list)
 
@@ -58,7 +60,8 @@ class Scope:
         return self.add(name, self.rows, term, reducer)
 
     def x(self) -> str:
-        return self.read("x", self.columns)
+        facts = (("finite_or_minus_infinity", None),) if self.dead else ()
+        return self.read("x", self.columns, *facts)
 
     def y(self) -> str:
         return self.read("y", self.columns)

@@ -66,7 +66,18 @@ def elements() -> Graph:
     return g.returns(g.map("p", lambda i, j: x[i, j] * 2.0))
 
 
-OWN: dict[str, Callable[[], Graph]] = {f.__name__: f for f in (doubled, truncated, halves, tripled_rows, elements)}
+def chosen() -> Graph:
+    """What is compared is chosen by a comparison, which may be compared with the one around it, and so on."""
+    g = Graph()
+    x, y = g.input("x"), g.input("y")
+    z = lambda i, j: tirx.if_then_else(y[i, j] > 0.0, x[i, j], x[i, j] * 0.25)  # noqa: E731
+    t = lambda i, j, other: tirx.if_then_else(z(i, j) > z(i, j) * 0.5, z(i, j), other)  # noqa: E731
+    return g.returns(g.map("p", lambda i, j: te.exp(t(i, j, 2.0) - t(i, j, 3.0))))
+
+
+OWN: dict[str, Callable[[], Graph]] = {
+    f.__name__: f for f in (doubled, truncated, halves, tripled_rows, elements, chosen)
+}
 
 
 @cache

@@ -34,6 +34,14 @@ CASTS = [
     Edit(K, r"tl\.cast\(x_tile_5, tl\.int32\)", "tl.cast(x_tile_5, tl.int1)", "O13", "cast to a truth value"),
     Edit(K, r"tl\.cast\(x_tile_5, tl\.int32\)", "tl.cast(x_tile_5, tl.int16)", "O16", "another type than k's"),
 ]  # fmt: skip
+CHOICES = [
+    Edit("chosen", r"tl\.where\(t_14, t_11, 2\.0\)", "tl.where(t_14, t_11, 3.0)", "O13", ""),
+    Edit("chosen", r"tl\.where\(t_14, t_11, 2\.0\)", "tl.where((y_tile_5 > 0.0), t_11, 2.0)", "O13", ""),
+    Edit("chosen", r"\(y_tile_5 > 0\.0\)", "(y_tile_5 >= 0.0)", "O13", ""),
+    Edit("chosen", r"\(y_tile_5 > 0\.0\)", "(x_tile_8 > 0.0)", "O13", ""),
+    Edit("chosen", r"\(t_11 > \(t_11 \* 0\.5\)\)", "(t_11 > (x_tile_8 * 0.5))", "O13", ""),
+    Edit("chosen", r"\(t_11 > \(t_11 \* 0\.5\)\)", "(t_11 * 0.5 > t_11)", "O13", ""),
+]  # fmt: skip
 INTEGERS = [
     Edit(T, r"\(tl\.cast\(i, tl\.int64\) \* 3\)", "(i * 3)", "O12", "an int32 may overflow"),
     Edit(T, r"\(tl\.cast\(i, tl\.int64\) \* 3\)", "tl.cast(i * 3, tl.int64)", "O12", "an int32 may overflow"),
@@ -91,7 +99,7 @@ SKIPPED = [
 ]
 
 
-@pytest.mark.parametrize("edit", [*CASTS, *INTEGERS, *UNSEEN, *SKIPPED], ids=str)
+@pytest.mark.parametrize("edit", [*CASTS, *CHOICES, *INTEGERS, *UNSEEN, *SKIPPED], ids=str)
 def test_refused(edit: Edit) -> None:
     check(edit)
 

@@ -64,6 +64,8 @@ class Matcher:
     def __init__(self, reading: Reading, facts: Facts, analysis: KindAnalysis, claims: Claims) -> None:
         self.reading, self.facts, self.analysis, self.claims = reading, facts, analysis, claims
         self.memo: dict[tuple[object, ...], bool] = {}
+        #: (fact, condition) that are being compared.
+        self.asked: set[tuple[Expr, Expr]] = set()
         #: Is what is compared first the text's, and second the definition's?
         self.sides = True
         self.inside: tuple[int, ...] = ()
@@ -300,12 +302,25 @@ class Matcher:
             if x is not None and y is not None:
                 return bool(arithmetic(name, [x, y]))
         for fact, truth in reversed(self.facts.floats):
-            if fact is c or self.same_atom(fact, c):
-                return truth
-            if isinstance(fact, Reduce) and isinstance(c, Reduce) and self.quietly(fact, c):
-                return truth
-            if isinstance(fact, Op) and fact.name == "ne" and self.same_atom(op("eq", *fact.args), c):
-                return not truth
+            # What is chosen in the one may depend on the other, and so on without end: then this fact does not help.
+            if (fact, c) not in self.asked:
+                self.asked.add((fact, c))
+                try:
+                    same = self.follows(fact, c)
+                finally:
+                    self.asked.remove((fact, c))
+                if same is not None:
+                    return truth is same
+        return None
+
+    def follows(self, fact: Expr, c: Expr) -> bool | None:
+        """Is ``c`` what ``fact`` is (True), or what it is not (False)?"""
+        if fact is c or self.same_atom(fact, c):
+            return True
+        if isinstance(fact, Reduce) and isinstance(c, Reduce) and self.quietly(fact, c):
+            return True
+        if isinstance(fact, Op) and fact.name == "ne" and self.same_atom(op("eq", *fact.args), c):
+            return False
         return None
 
     def same_atom(self, fact: Expr, c: Expr) -> bool:
