@@ -61,9 +61,16 @@ def far_threshold(g: Graph) -> Graph:
     return g.returns(g.row("s", te.sum, lambda i, j: tirx.if_then_else(x[i, j] > 88.0, x[i, j], 1.0)))
 
 
+def far_exponents(g: Graph) -> Graph:
+    """exp(-(sum x w)^2) leaves the range of float64 for most inputs, so they are drawn smaller."""
+    x, w = g.input("x"), g.input("w")
+    a = g.row("a", te.sum, lambda i, j: x[i, j] * w[i, j])
+    return g.returns(g.row("s", te.sum, lambda i, j: te.exp(-a[i] * a[i]) * te.abs(x[i, j])))
+
+
 PROGRAMS = {f.__name__: f for f in (
     rows_and_columns, scalar_arguments, narrow_integers, truth_values_and_integers, quantised, functions,
-    negative_quotients, far_threshold,
+    negative_quotients, far_threshold, far_exponents,
 )}  # fmt: skip
 
 
@@ -97,6 +104,10 @@ WRONG = [
     Edit("integer", "truth_values_and_integers", r"100\.0", "101.0", "O13"),
     Edit("function", "functions", r"_tanh\((x_tile)", r"tl.erf(\1", "O13"),
     Edit("floor", "negative_quotients", r"_floordiv\((\(.*?\)), 3\)", r"(\1 // 3)", "O12"),
+    Edit("value", "far_exponents", r"tl\.exp\(\(\(-a\) \* a\)\)", "tl.exp((-a) * (a * 1.5))", "O13"),
+    Edit("value", "far_exponents", r"tl\.exp\(\(\(-a\) \* a\)\)", "tl.exp(-tl.abs(a))", "O13"),
+    Edit("value", "far_exponents", r"range\(0, N, BLOCK_X0\)", "range(BLOCK_X0, N, BLOCK_X0)", "O13"),
+    Edit("value", "far_exponents", r"x_tile_12 \* w_tile_18", "x_tile_12 + w_tile_18", "O13"),
     Edit("value", "far_threshold", r", (x_tile_\d+), 1\.0\)", r", (\1 * 2.0), 1.0)", "O13"),
 ]
 

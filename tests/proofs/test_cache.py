@@ -95,7 +95,7 @@ def test_the_second_run_calls_no_prover(store: Cache, folder: Path, monkeypatch:
         raise AssertionError("a prover was called")
 
     monkeypatch.setattr(kernel, "discharge", never)
-    monkeypatch.setattr(kernel, "falsify", never)
+    monkeypatch.setattr(kernel, "survey", never)
     second = verify(fuse(attention(), warm := Prover(Cache(folder))), warm)
     assert second.loops == first.loops
     assert [p.obligation for p in second.proved] == [p.obligation for p in first.proved]

@@ -20,8 +20,8 @@ NEG_INF = 'nv.neg_inf("float32")'
 
 @dataclass
 class Scope:
-    """A program under construction. ``bound``: |x| <= bound is declared of every input, None for the defaults; ``dead``: x may
-    be -inf."""
+    """A program under construction. ``bound``: |x| <= bound is declared of every input, None for the defaults; ``dead``: x
+    may be -inf."""
 
     draw: Draw
     rows: tuple[tuple[str, str | int], ...]

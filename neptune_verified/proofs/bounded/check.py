@@ -12,22 +12,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 
 from neptune_verified.ir.expr import FLOATS, Size
 from neptune_verified.ir.inline import inline
 from neptune_verified.ir.program import Program
+from neptune_verified.proofs.bounded.compare import Closed
 from neptune_verified.proofs.bounded.coverage import Coverage
 from neptune_verified.proofs.bounded.inputs import extent
 from neptune_verified.proofs.bounded.launcher import LIMIT, Launcher, Rejected
 from neptune_verified.proofs.bounded.lengths import Trial, numbers, split_trials, trials
-from neptune_verified.proofs.bounded.result import BoundedResult, Fault, Finding, Run, Unknown, Unsupported
+from neptune_verified.proofs.bounded.result import BoundedResult, Fault, Finding, OutOfRange, Run, Unknown, Unsupported
 from neptune_verified.proofs.bounded.source import KernelFile, parse
 from neptune_verified.proofs.bounded.trial import Evaluation, shapes_of
 from neptune_verified.proofs.bounded.unseen import unseen
 from neptune_verified.proofs.bounded.views import views
 
 _NARROW = ("float16", "bfloat16")
+#: Factors of inputs, one after the other, until no exponential of them leaves the range of float64.
+_SMALLER = (1.0, 1 / 16, 1 / 256)
 
 
 def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
@@ -50,8 +54,8 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
         needs |= more_needs
         for k, where in enumerate([*plan, *more_trials]):
             view = rolling if where.splits == 1 or split is None else split
-            evaluation = Evaluation(view, program, closed, where, seed=k)
-            findings, doubts = evaluation.run(coverage)
+            evaluation, coverage, findings, doubts = _run(view, program, closed, where, k, coverage)
+            where = evaluation.trial
             runs.append(evaluation.record())
             compared += evaluation.comparison.compared
             if doubts and not findings:  # equal as numbers, perhaps because the difference is small
@@ -97,6 +101,21 @@ def bounded(program: Program, source: str, target: str = "") -> BoundedResult:
         dead=tuple(x for x in lines if not any(n for (_, line), n in needs.items() if line == x)),
         again=again,
     )  # fmt: skip
+
+
+def _run(
+    view: KernelFile, program: Program, closed: Closed, trial: Trial, seed: int, coverage: Coverage
+) -> tuple[Evaluation, Coverage, list[Finding], list[str]]:
+    """The trial, with smaller inputs where it leaves the range of float64, and the coverage with what it met."""
+    for factor in _SMALLER:
+        tried = deepcopy(coverage)
+        evaluation = Evaluation(view, program, closed, replace(trial, scale=trial.scale * factor), seed=seed)
+        try:
+            return evaluation, tried, *evaluation.run(tried)
+        except OutOfRange:
+            if factor == _SMALLER[-1]:
+                raise
+    raise AssertionError
 
 
 def _rounds(program: Program, source: str) -> bool:

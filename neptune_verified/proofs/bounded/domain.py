@@ -10,7 +10,7 @@ import numpy as np
 
 from neptune_verified.proofs.bounded.field import Array, Field, U, digest, product
 from neptune_verified.proofs.bounded.opaque import OPAQUE, WHOLE
-from neptune_verified.proofs.bounded.result import Unknown
+from neptune_verified.proofs.bounded.result import OutOfRange
 from neptune_verified.proofs.bounded.values import Bit, Lit, Val, rounded
 
 #: Relative error up to which two float64 evaluations count as the same number; below ``_NOTHING`` may be a zero.
@@ -173,7 +173,7 @@ class Domain:
         if np.any(np.isfinite(a.f) & ((f == 0) | np.isinf(f))):
             self.left = True
             if not self.lenient:
-                raise Unknown("a sample leaves the range of float64 in exp")
+                raise OutOfRange("a sample leaves the range of float64 in exp")
         p = np.where(a.f == -np.inf, U(0), self.exponential(a))
         return self._result(f, p, None, a.dtype)
 

@@ -97,6 +97,10 @@ class Unknown(Exception):
     """The evaluation cannot decide: a sample left the range of float64, or the domain is too large."""
 
 
+class OutOfRange(Unknown):
+    """A sample left the range of float64: smaller ones may not."""
+
+
 class Fault(Exception):
     """A finding that ends the run; ``line`` is filled in by whoever knows it."""
 
