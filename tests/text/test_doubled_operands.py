@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tvm import te
 
 import neptune_verified as nv
+from neptune_verified.ir.expr import Op
 from neptune_verified.proofs.text.evidence import covers
+from neptune_verified.proofs.text.states import States
+from tests.accepted.harness import F32, Graph, build
 from tests.accepted.products import products
 from tests.text.bases import Edit, check, prove
 
@@ -53,6 +57,23 @@ def test_what_is_rounded_is_not_listed_as_two() -> None:
 )  # fmt: skip
 def test_what_is_refused(edit: Edit) -> None:
     check(edit)
+
+
+def test_the_other_factor_stays_as_it_is() -> None:
+    """x * float32(float16(x)) is not high * float32(float16(high)) + low * float32(float16(low))."""
+    g = Graph()
+    x = g.input("x")
+    narrow = lambda i, j: x[i, j].astype("float16").astype(F32)  # noqa: E731
+    b = build(g.returns(g.row("s", te.sum, lambda i, j: x[i, j] * narrow(i, j))), "s")
+    (nest,) = b.loops.nests
+    (p,) = nest.passes
+    states, at = States(nest, {}), {a: a for a in (*nest.grid, *p.stream)}
+    halves = states.halves(p, p.carried[0], at)
+    assert halves is not None and halves[0] == "float16"
+    whole = states.term(p, p.carried[0], at)
+    for half in halves[1:]:
+        assert isinstance(half, Op) and isinstance(whole, Op)
+        assert half.args[1] is whole.args[1] and half.args[0] is not whole.args[0]
 
 
 @pytest.mark.parametrize(("dtype", "digits"), [("float16", 21), ("bfloat16", 14)])

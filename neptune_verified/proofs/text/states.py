@@ -111,8 +111,9 @@ class States:
         high = _near(e, dtype)
         finite = op("lt", op("abs", high), const(INF, "float32"))
         low = _near(op("select", finite, op("sub", e, high), const(0, "float32")), dtype)
-        first, second = (self._term(substitute(g, {e: x}), p, c, at) for x in (high, low))
-        return dtype, first, second
+        # The other factor stays as it is, whatever it reads.
+        first, second = (op("mul", *(x if y is e else y for y in g.args)) for x in (high, low))
+        return dtype, self._term(first, p, c, at), self._term(second, p, c, at)
 
     def step(self, p: Pass, c: Carried, at: Indices) -> Expr:
         """H at the accumulator itself."""
