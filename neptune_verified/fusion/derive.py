@@ -35,6 +35,10 @@ class Problem:
     parameters: tuple[tuple[Var, Kinds], ...] = ()
 
 
+#: What SymPy raises where a sample point has no value for it, or an expression grows too large.
+_SYMPY_GAVE_UP = (ValueError, TypeError, ArithmeticError, AttributeError, NotImplementedError, RecursionError)
+#: Operations of a repair: one that takes more is no gain over another pass.
+LARGEST = 60
 Strategy = Callable[[Problem], Iterator[Expr]]
 
 
@@ -56,6 +60,8 @@ def candidates(problem: Problem) -> Iterator[tuple[str, Expr]]:
                             yield name, h
             except CannotDerive as e:
                 reason = str(e)
+            except _SYMPY_GAVE_UP as e:
+                reason = f"SymPy fails at the {name} of the term ({type(e).__name__})"
     unchanged = var(T, problem.dtype)
     if unchanged not in seen:
         yield "unchanged" if seen else f"unchanged: {reason}", unchanged
@@ -148,6 +154,8 @@ class _Sampled:
             yield g, g.subs(self.renaming, simultaneous=True), sorted(g.free_symbols - self.producers, key=str)
 
     def back(self, e: sp.Expr) -> Expr:
+        if e.count_ops() > LARGEST:
+            raise CannotDerive(f"a repair of more than {LARGEST} operations")
         names = {s: v for v, s in self.symbols.items() if isinstance(v, Var)}
         return from_sympy(e, names, self.problem.dtype)
 
@@ -160,19 +168,33 @@ def _finite(e: sp.Expr) -> bool:
     return not e.has(sp.nan, sp.zoo, sp.oo, -sp.oo)
 
 
+def _practical(e: sp.Expr) -> sp.Expr:
+    """NaN, which no repair has, in place of what has too many operations; algebra with it may take minutes."""
+    return sp.nan if e.count_ops() > LARGEST else e
+
+
+def _at(e: sp.Expr, point: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
+    """The value at a sample point, NaN where SymPy has none."""
+    try:
+        return e.subs(point)
+    except (ValueError, TypeError, ArithmeticError):  # the least of something and complex infinity, say
+        return sp.nan
+
+
 def _constants(s: _Sampled, at: Callable[[sp.Expr, sp.Expr], sp.Expr | None]) -> Iterator[Expr]:
     """Of each variant of the term: ``at(g(r, c0), g(r', c0))`` at the first sample point c0 where it has a value that does
     not depend on elements. ``at`` gives None where it does not apply."""
     for g, g_new, elements in s.terms():
         for point in samples(elements):
-            k = at(g.subs(point), g_new.subs(point))
+            old, new = _at(g, point), _at(g_new, point)
+            k = at(old, new) if _finite(old) and _finite(new) else None
             if k is not None and _finite(k) and k.free_symbols <= s.producers:
                 yield s.back(k)
                 break
 
 
 def _quotient(new: sp.Expr, old: sp.Expr) -> sp.Expr | None:
-    return None if old == 0 or not _finite(old) else normal(new / old)
+    return None if old == 0 or not _finite(old) else normal(_practical(new / old))
 
 
 def ratio(problem: Problem) -> Iterator[Expr]:
@@ -186,16 +208,17 @@ def affine(problem: Problem) -> Iterator[Expr]:
         points = samples(elements)
         pairs = ((p, q) for i, p in enumerate(points[:8]) for q in points[i + 1 : 8])
         for p, q in pairs:
-            run = g.subs(q) - g.subs(p)
-            if not _finite(run) or normal(run) == 0:
+            run = _at(g, q) - _at(g, p)
+            rise = _at(g_new, q) - _at(g_new, p)
+            if not _finite(run) or not _finite(rise) or normal(run) == 0:
                 continue
-            slope = normal((g_new.subs(q) - g_new.subs(p)) / run)
-            offset = normal(g_new.subs(p) - slope * g.subs(p))
+            slope = normal(_practical(rise / run))
+            offset = normal(_practical(_at(g_new, p) - slope * _at(g, p)))
             if _finite(slope) and _finite(offset) and (slope.free_symbols | offset.free_symbols) <= s.producers:
                 yield _line(s, slope, offset)
                 break
         if not elements:  # the same value for every element, hence the extremum itself
-            yield _line(s, sp.Integer(1), normal(g_new - g))
+            yield _line(s, sp.Integer(1), normal(_practical(g_new - g)))
 
 
 def _line(s: _Sampled, slope: sp.Expr, offset: sp.Expr) -> Expr:
@@ -205,7 +228,7 @@ def _line(s: _Sampled, slope: sp.Expr, offset: sp.Expr) -> Expr:
 
 def shift(problem: Problem) -> Iterator[Expr]:
     s = _Sampled(problem)
-    yield from (op("add", s.t, d) for d in _constants(s, lambda old, new: normal(new - old)))
+    yield from (op("add", s.t, d) for d in _constants(s, lambda old, new: normal(_practical(new - old))))
 
 
 def power(problem: Problem) -> Iterator[Expr]:

@@ -144,6 +144,32 @@ def test_it_is_one_pass_and_right(text: str) -> None:
         assert not wrong, (run, wrong)
 
 
+#: SymPy's algebra of the term grew beyond all bounds, or failed at a sample point.
+CRASHED = {
+    "a repair with hundreds of operations": """
+z = lambda i: te.sigmoid(x[i, j] + 0.0 * y[i, j]) * 0.25
+low, high = (lambda i, f=f: f(z(i), z(i) * 0.5) for f in (te.min, te.max))
+a = row(te.min, "a", lambda i: te.if_then_else(j < 3, te.exp(low(i) - high(i)), 0.0))
+b = row(te.max, "b", lambda i: te.power(z(i) / (te.abs(a[i]) + 0.5) - a[i], 2.0))
+""",
+    "a sample at which SymPy compares with infinity": """
+a = row(prod, "a", lambda i: te.exp(te.sqrt(te.abs(x[i, j])) * -0.01))
+q = lambda i: a[i] / (te.abs(x[i, j]) + 0.5)
+b = row(te.max, "b", lambda i: te.exp(te.min(te.tanh(y[i, j]), q(i)) - te.max(te.tanh(y[i, j]), q(i))))
+""",
+}
+
+
+@pytest.mark.parametrize("body", CRASHED.values(), ids=CRASHED)
+def test_what_no_repair_is_found_for_takes_another_pass(body: str) -> None:
+    program = program_of(HEAD + body + TAIL)
+    kernel = nv.compile(program, "interpret")
+    assert kernel.passes == 2 and len(kernel.loops.refusals) == 1
+    for run in runs(program, 1024, 4, seed=1):
+        wrong = difference(program, kernel, tensors(program, run))
+        assert not wrong, (run, wrong)
+
+
 def test_a_divisor_that_underflows_is_no_repair() -> None:
     """t * exp(-sqrt(a')) / exp(-sqrt(a)) was NaN where both exponentials are 0 in float32, and the definition is 0."""
     stages = """
