@@ -28,6 +28,7 @@ from neptune_verified.ir.expr import (
     op,
     substitute,
     subterms,
+    transform,
     var,
 )
 from neptune_verified.ir.intervals import SMALLEST
@@ -61,6 +62,22 @@ _SIMPLE = ("add", "sub", "mul", "neg", "abs", "max", "min", "cast")
 
 def implies(a: Expr, b: Expr) -> Expr:
     return op("or", op("not", a), b)
+
+
+def _at_extremum(e: Expr, r: Expr) -> Expr:
+    """With the finite value ``r`` of an extremum in place of its element: what it takes from itself is 0, and it is no
+    infinity."""
+
+    def fn(x: Expr) -> Expr | None:
+        match x:
+            case Op("sub", (a, b)) if a is b is r:
+                return const(0, x.dtype)
+            case Op("select", (Op("eq", (a, Const(value))), _, other)) if a is r and value in (INF, -INF):
+                return transform(other, fn)
+            case _:
+                return None
+
+    return transform(e, fn)
 
 
 def _is_exact(e: Expr) -> bool:
@@ -181,13 +198,30 @@ class Edge:
     def _underflow(self, c: Carried) -> Kinds:
         """Zero, where terms that are never 0 are computed and may be too small for their type: the first ones may all be,
         where the definition's value at the end is not. A sum begins at 0 anyway."""
+        return frozenset({ZERO}) if c.value.reducer != "sum" and self._may_vanish(c) else frozenset()
+
+    def _may_vanish(self, c: Carried) -> bool:
+        """Whether a term (or a product) that is not 0 may be computed as 0."""
         body, dtype = c.value.body, c.value.dtype
         kept = all(isinstance(y, Read | Axis | Size | Const) or _is_exact(y) for y in subterms(body))
-        if dtype not in FLOATS or c.value.reducer == "sum" or (kept and c.value.reducer != "prod"):
-            return frozenset()
+        if dtype not in FLOATS or (kept and c.value.reducer != "prod"):
+            return False
         r = Intervals(self.analysis).of(c.value if c.value.reducer == "prod" else body)
-        small = r is not None and any(p.lo < SMALLEST[dtype] and p.hi > -SMALLEST[dtype] for p in r.nonzero)
-        return frozenset({ZERO}) if small else frozenset()
+        return r is not None and any(p.lo < SMALLEST[dtype] and p.hi > -SMALLEST[dtype] for p in r.nonzero)
+
+    def _attained(self, c: Carried) -> bool:
+        """Whether the element at which a running maximum (or minimum) lies gives a term that no type loses: 1, of
+        ``exp(x - m)``. Then a sum of terms >= 0 is computed as 0 only if nothing live was seen."""
+        values: dict[Expr, Expr] = {q.value: self.symbols[q.name][0] for q in self.producers}
+        body = substitute(c.value.body, dict(zip(c.value.axes, self.axes, strict=True)))
+        term = read_carried(body, values)
+        for q in (q for q in self.producers if q.value.reducer in ("max", "min")):
+            element = read_carried(substitute(q.value.body, dict(zip(q.value.axes, self.axes, strict=True))), values)
+            r = self.symbols[q.name][0]
+            found = Intervals(self.analysis).of(_at_extremum(substitute(term, {element: r}), r))
+            if found is not None and found.lo >= SMALLEST[c.value.dtype]:
+                return True
+        return False
 
     def possible(self, hypotheses: list[Expr], suffix: str = "") -> bool:
         """Can the hypotheses hold together, as far as kinds tell? (No is certain.) States have the given suffix."""
@@ -209,7 +243,7 @@ class Edge:
                 return [Hypothesis(op("le", element, r), what)]
             case "min":
                 return [Hypothesis(op("ge", element, r), f"derived: {name} is the min of the elements seen")]
-            case "sum" if self.state[name] <= NONNEGATIVE:
+            case "sum" if self.state[name] <= NONNEGATIVE and (self._attained(c) or not self._may_vanish(c)):
                 fact = implies(_is(r, 0), _is(element, 0))
                 return [Hypothesis(fact, f"derived: {name} is a sum of terms >= 0, so all of them are 0 where it is")]
             case _:

@@ -203,3 +203,42 @@ b = row(te.sum, "b", lambda i: {term})
 """
     kernel = nv.compile(program_of(HEAD + stages + TAIL), "interpret")
     assert kernel.passes == passes, (kernel.loops.refusals, kernel.source)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        """
+a = row(te.sum, "a", lambda i: te.sigmoid(y[i, j]))
+b = row(te.min, "b", lambda i: te.abs(y[i, j]) * a[i] + 0.0 * x[i, j])
+""",
+        """
+a = row(te.sum, "a", lambda i: te.if_then_else(x[i, j] > 0.0, te.sigmoid(y[i, j]), 0.0))
+b = row(te.min, "b", lambda i: te.if_then_else(x[i, j] > 0.0, te.abs(y[i, j]) * a[i], float("inf")))
+""",
+        """
+a = row(te.sum, "a", lambda i: te.exp(y[i, j]))
+b = row(te.max, "b", lambda i: te.abs(y[i, j]) * a[i] + 0.0 * x[i, j])
+""",
+    ],
+    ids=["sigmoid", "masked sigmoid", "exp"],
+)
+def test_a_sum_of_what_underflows_may_be_0(body: str) -> None:
+    """It is positive over the reals, so a guard at 0 was taken for one of empty rows: the kernel gave 1060 instead of 0."""
+    kernel = nv.compile(program_of(HEAD + body + TAIL.replace("64", "1e4")), "interpret")
+    assert kernel(torch.tensor([[1.0, 2.0]]), torch.full((1, 2), -1060.0)).tolist() == [0.0]
+    (refusal,) = kernel.loops.refusals
+    assert kernel.passes == 2 and refusal.obligation.startswith(("O6", "O7")), refusal
+
+
+def test_a_sum_of_exponentials_below_their_maximum_is_never_0() -> None:
+    """At the maximum itself the term is 1, however far the others are below."""
+    body = """
+m = row(te.max, "m", lambda i: x[i, j])
+a = row(te.sum, "a", lambda i: te.exp(x[i, j] - m[i]))
+b = row(te.max, "b", lambda i: te.abs(y[i, j]) * a[i])
+"""
+    kernel = nv.compile(program_of(HEAD + body + TAIL.replace("64", "1e4")), "interpret")
+    given = torch.tensor([[-9000.0, 9000.0, -9000.0]]), torch.tensor([[3.0, -2.0, 1.0]])
+    assert kernel(*given).tolist() == [3.0]
+    assert kernel.passes == 1, kernel.loops.refusals
