@@ -128,11 +128,12 @@ def _mul(sure: bool, x: Tensor, xs: Sequence[Tensor], ds: Sequence[Tensor]) -> T
 
 
 def _div_error(sure: bool, x: Tensor, xs: Sequence[Tensor], ds: Sequence[Tensor]) -> Tensor:
-    (a, b), (da, db) = (v.abs() for v in xs), ds
+    b, (da, db) = xs[1].abs(), ds
     left = b - db
     known = (da + torch.where(x == 0, 0.0, x.abs()) * db) / left
     known = torch.where(b.isinf(), 0.0, known)
-    return torch.where((left > 0) | ((a == 0) & (da == 0)), known.nan_to_num(nan=0.0, posinf=INF), INF)
+    # A divisor that may be computed as 0 leaves nothing to claim, of a numerator of 0 either.
+    return torch.where(left > 0, known.nan_to_num(nan=0.0, posinf=INF), INF)
 
 
 def _exp(base: float) -> Error:

@@ -144,7 +144,9 @@ def _product(e: sp.Expr, go: Go, dtype: str) -> Expr:
         if factor.is_Rational:
             coefficient *= factor
             continue
-        base, exponent = factor.as_base_exp() if not isinstance(factor, sp.exp) else (factor, sp.Integer(1))
+        base, exponent = factor.as_base_exp()
+        if isinstance(factor, sp.exp) or not exponent.is_Rational:  # 2^a and e^a with one a are two factors
+            base, exponent = factor, sp.Integer(1)
         if exponent.is_Rational and exponent < 0:
             below.setdefault(-exponent, []).append(base)
         else:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from tvm import te, tirx
 
 import neptune_verified as nv
 from neptune_verified.auditing.accumulation import Operand, accumulation_of
@@ -225,3 +226,16 @@ def test_of_kernels_that_differ_the_larger_error_counts() -> None:
     loops = nv.compile(p, "interpret").loops
     for roundings, twice in (((*one, *two), False), ((*two, *one), False), (two, True), (one, False)):
         assert accumulation_of(loops, "", roundings).operands == {extents: Operand("float16", twice)}
+
+
+def test_nothing_is_claimed_of_0_over_what_underflows() -> None:
+    """exp(-6)^30 is 0 in float32, and 0 over it undefined, where the definition is 0."""
+    M, N = te.var("M"), te.var("N")
+    x, j = te.placeholder((M, N), "float32", "x"), te.reduce_axis((0, N), "j")
+    product = te.comm_reducer(lambda a, b: a * b, lambda t: tirx.const(1, t))
+    a = te.compute((M,), lambda i: product(te.exp(-te.abs(x[i, j])), axis=j), "a")
+    b = te.compute((M,), lambda i: te.min(te.floor(te.exp(-te.abs(x[i, j]))) / a[i], axis=j), "b")
+    kernel = nv.compile(nv.Program.from_te([x], [b], "p"), "interpret")
+    result = nv.audit(kernel, [torch.full((1, 30), 6.0)])
+    assert result.worst[0].bound is None and float(kernel(torch.full((1, 30), 6.0))[0]) != 0
+    assert nv.audit(kernel, [torch.full((1, 3), 6.0)]).worst[0].bound == 0  # exp(-18) is no 0

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from neptune_verified.ir.example import Example, Scalar
-from neptune_verified.ir.expr import Axis, Reduce, Size
+from neptune_verified.ir.expr import Axis, Expr, Reduce, Size, axis, substitute
 from neptune_verified.ir.interpret import Array, Evaluator, Frame, combine_array, run_program, size_env
 from neptune_verified.ir.loops import Refusal
 from neptune_verified.ir.program import Program, Stage
@@ -107,10 +107,18 @@ def replayed(program: Program, refusal: Refusal) -> str:
 def _simple(program: Program, stage: Stage, refusal: Refusal) -> bool:
     names = (stage.name, *refusal.producers)
     stages = {s.name: s for s in program.stages}
+    known = [_along(s) for n in refusal.producers for s in program.stages if s.name == n]
+    if any(s.name not in names and _along(s) in known for s in program.stages):
+        return False  # the compiler takes reductions that are alike for one
     if stage.name != refusal.consumer or not all(n in stages for n in names):
         return False
     bodies = [stages[n].body for n in names]
     return all(isinstance(b, Reduce) and len(b.axes) == 1 and _long(b.axes[0]) for b in bodies)
+
+
+def _along(s: Stage) -> Expr:
+    """The stage's body over axes that do not tell it from others of its shape."""
+    return substitute(s.body, {a: axis(f"along{k}", a.extent) for k, a in enumerate(s.axes)})
 
 
 def _loops(

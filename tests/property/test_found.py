@@ -118,6 +118,10 @@ b = row(te.min, "b", lambda i: te.tanh(y[i, j]) * (a[i] + 1.0))
 a = row(te.min, "a", lambda i: te.sigmoid(x[i, j] + 0.0 * y[i, j]))
 b = row(te.sum, "b", lambda i: te.exp(a[i] - te.sigmoid(x[i, j] + 0.0 * y[i, j])))
 """,
+    "powers of 2 and of e with one exponent": """
+a = row(te.max, "a", lambda i: x[i, j])
+b = row(te.sum, "b", lambda i: te.exp(x[i, j] - a[i]) * tirx.exp2(x[i, j] - a[i]) * y[i, j])
+""",
     "a sum of scaled logarithms": """
 a = row(te.sum, "a", lambda i: te.abs(te.log(te.abs(x[i, j] * y[i, j]) + 1.0)))
 b = row(te.sum, "b", lambda i: te.abs(te.log(te.abs(x[i, j] * y[i, j]) + 1.0) / (a[i] + 1.0)))
