@@ -46,9 +46,9 @@ def with_weights(model: Bert, weights: dict[str, Tensor]) -> Bert:
 
 
 def masked_accuracy(model: Bert, smiles: str, batch: int = 32) -> tuple[int, int]:
-    """How many tokens the model restores when each in turn is masked (each third or sixth, of many), and of how many."""
+    """How many tokens the model restores when each in turn is masked (each third, of a long one), and of how many."""
     tokens = model.encode(smiles)
-    places = torch.arange(1, len(tokens) - 1, 6 if len(tokens) > 100 else 3 if len(tokens) > 40 else 1)
+    places = torch.arange(1, len(tokens) - 1, 3 if len(tokens) > 100 else 1)
     right = 0
     with torch.no_grad():
         for part in places.split(batch):
@@ -176,7 +176,7 @@ def test_masked_tokens_are_restored(rxnfp: Bert) -> None:
 @pytest.mark.parametrize(
     ("part", "factor", "most"),
     [
-        (".attention.self.query.", 0.25, 0.75),  # scores four times too flat
+        (".attention.self.query.", 0.25, 0.7),  # scores four times too flat
         (".attention.self.value.", -1.0, 0.2),
         (".position_embeddings.", 0.0, 0.2),
     ],
