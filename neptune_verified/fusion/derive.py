@@ -168,9 +168,9 @@ def _finite(e: sp.Expr) -> bool:
     return not e.has(sp.nan, sp.zoo, sp.oo, -sp.oo)
 
 
-def _practical(e: sp.Expr) -> sp.Expr:
-    """NaN, which no repair has, in place of what has too many operations; algebra with it may take minutes."""
-    return sp.nan if e.count_ops() > LARGEST else e
+def _normal(e: sp.Expr) -> sp.Expr:
+    """NaN, which no repair has, for what has too many operations: its normal form may take minutes."""
+    return sp.nan if e.count_ops() > LARGEST else normal(e)
 
 
 def _at(e: sp.Expr, point: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
@@ -194,7 +194,7 @@ def _constants(s: _Sampled, at: Callable[[sp.Expr, sp.Expr], sp.Expr | None]) ->
 
 
 def _quotient(new: sp.Expr, old: sp.Expr) -> sp.Expr | None:
-    return None if old == 0 or not _finite(old) else normal(_practical(new / old))
+    return None if old == 0 or not _finite(old) else _normal(new / old)
 
 
 def ratio(problem: Problem) -> Iterator[Expr]:
@@ -212,13 +212,13 @@ def affine(problem: Problem) -> Iterator[Expr]:
             rise = _at(g_new, q) - _at(g_new, p)
             if not _finite(run) or not _finite(rise) or normal(run) == 0:
                 continue
-            slope = normal(_practical(rise / run))
-            offset = normal(_practical(_at(g_new, p) - slope * _at(g, p)))
+            slope = _normal(rise / run)
+            offset = _normal(_at(g_new, p) - slope * _at(g, p))
             if _finite(slope) and _finite(offset) and (slope.free_symbols | offset.free_symbols) <= s.producers:
                 yield _line(s, slope, offset)
                 break
         if not elements:  # the same value for every element, hence the extremum itself
-            yield _line(s, sp.Integer(1), normal(_practical(g_new - g)))
+            yield _line(s, sp.Integer(1), _normal(g_new - g))
 
 
 def _line(s: _Sampled, slope: sp.Expr, offset: sp.Expr) -> Expr:
@@ -228,7 +228,7 @@ def _line(s: _Sampled, slope: sp.Expr, offset: sp.Expr) -> Expr:
 
 def shift(problem: Problem) -> Iterator[Expr]:
     s = _Sampled(problem)
-    yield from (op("add", s.t, d) for d in _constants(s, lambda old, new: normal(_practical(new - old))))
+    yield from (op("add", s.t, d) for d in _constants(s, lambda old, new: _normal(new - old)))
 
 
 def power(problem: Problem) -> Iterator[Expr]:

@@ -147,9 +147,13 @@ class Edge:
 
     def _element(self, c: Carried) -> Expr:
         """The reduced term of producer ``c`` at the same element, over the old values of its own producers."""
+        return self.guarded(self.abstract(self._body(c)), c)
+
+    def _body(self, c: Carried) -> Expr:
+        """The same without guards, in the definition's elements."""
         body = substitute(c.value.body, dict(zip(c.value.axes, self.axes, strict=True)))
-        values = {q.value: self.symbols[q.name][0] for q in self.producers}
-        return self.guarded(self.abstract(read_carried(body, values)), c)
+        values: dict[Expr, Expr] = {q.value: self.symbols[q.name][0] for q in self.producers}
+        return read_carried(body, values)
 
     def guarded(self, e: Expr, c: Carried) -> Expr:
         """``e`` with the guards that ``c``'s term has on its producers."""
@@ -212,13 +216,10 @@ class Edge:
     def _attained(self, c: Carried) -> bool:
         """Whether the element at which a running maximum (or minimum) lies gives a term that no type loses: 1, of
         ``exp(x - m)``. Then a sum of terms >= 0 is computed as 0 only if nothing live was seen."""
-        values: dict[Expr, Expr] = {q.value: self.symbols[q.name][0] for q in self.producers}
-        body = substitute(c.value.body, dict(zip(c.value.axes, self.axes, strict=True)))
-        term = read_carried(body, values)
+        term = self._body(c)
         for q in (q for q in self.producers if q.value.reducer in ("max", "min")):
-            element = read_carried(substitute(q.value.body, dict(zip(q.value.axes, self.axes, strict=True))), values)
             r = self.symbols[q.name][0]
-            found = Intervals(self.analysis).of(_at_extremum(substitute(term, {element: r}), r))
+            found = Intervals(self.analysis).of(_at_extremum(substitute(term, {self._body(q): r}), r))
             if found is not None and found.lo >= SMALLEST[c.value.dtype]:
                 return True
         return False

@@ -136,11 +136,15 @@ class TileBuilder:
             a in self.blocked or a in self.stream_tiles or a in self.nest.inner or a in self.nested or a in self.looped
         )
 
+    def cut(self, a: Axis) -> bool:
+        """The axis is cut into tiles, or packed into one."""
+        return a in self.blocked or a in self.stream_tiles or a in self.looped
+
     def exact(self, a: Axis) -> bool:
         """No lane of the axis's tiles is ever out of range (here)."""
         if a in self.inside:
             return True
-        if a in self.blocked or a in self.stream_tiles or a in self.looped:
+        if self.cut(a):
             return False
         return isinstance(a.extent, Const) and padded(a) == a.extent.value
 

@@ -50,9 +50,14 @@ class Contraction:
     twice: bool = False
 
     @property
+    def wide(self) -> Expr:
+        """The operand that is rounded."""
+        return self.a if _narrow(self.a) != self.rounded else self.b
+
+    @property
     def rows(self) -> Axis:
         """The axis that the rounded operand has and the other one does not."""
-        return self.m if _narrow(self.a) != self.rounded else self.n
+        return self.m if self.wide is self.a else self.n
 
     @property
     def roundings(self) -> tuple[str, ...]:

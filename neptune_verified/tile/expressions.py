@@ -252,11 +252,11 @@ class TileExpressions(TileBuilder):
         """Lanes of a whole or packed axis; None for one that is cut into tiles."""
         if self.packing is not None and a is self.packing.axis:
             return self.packing.lanes
-        return None if a in self.blocked or a in self.stream_tiles or a in self.looped else padded(a)
+        return None if self.cut(a) else padded(a)
 
     def wide_enough(self, a: Axis) -> bool:
         """At least 16 lanes: cut axes always get blocks of 16 or more where they are part of a dot."""
-        return a in self.blocked or a in self.stream_tiles or a in self.looped or padded(a) >= 16
+        return self.cut(a) or padded(a) >= 16
 
     def dot(self, c: Contraction, acc: Value | None) -> Value:
         for text in c.roundings:

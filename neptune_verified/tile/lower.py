@@ -29,7 +29,7 @@ from neptune_verified.proofs.kernel import VerifiedProgram
 from neptune_verified.tile.blocks import padded
 from neptune_verified.tile.builder import Scope
 from neptune_verified.tile.contract import SIXTEEN, Contraction, Conversions
-from neptune_verified.tile.expressions import TileExpressions, number_of, without_widening
+from neptune_verified.tile.expressions import TileExpressions, number_of
 from neptune_verified.tile.htile import (
     Assign,
     Bound,
@@ -235,9 +235,8 @@ class _Kernel(TileExpressions):
             self._note_rounding(self.carried_contraction("sum", axis, e))
 
     def _note_rounding(self, c: Contraction | None) -> None:
-        for e, dtype in ((c.a, c.a_dtype), (c.b, c.b_dtype)) if c is not None and c.rounded and not c.twice else ():
-            if e.dtype != dtype and without_widening(e, dtype) is e:
-                self.rounded[e] = dtype
+        if c is not None and c.rounded and not c.twice:
+            self.rounded[c.wide] = c.rounded
 
     def carry(self, c: Carried) -> Value:
         return Value(c.name, self.sorted(c.axes), wide(c.value.dtype))

@@ -191,7 +191,6 @@ def test_llvm_is_audited_too() -> None:
 
 def test_the_interpreter_cuts_off_the_digits_of_bfloat16() -> None:
     """Triton's interpreter truncates where a GPU rounds: twice the error, which is within the bound on that target alone."""
-
     program, _ = read_definition(f"{EXAMPLES}/attention.py:attention", {"H": 1, "D": 16, "dtype": "bfloat16"})
     kernel = nv.compile(program, "interpret")
     g = torch.Generator().manual_seed(0)
